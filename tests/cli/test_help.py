@@ -25,7 +25,7 @@ from pluralrm.training.rewards import parse_shaping
 GROUPS = {
     "Start": ["demo", "evaluate", "list", "score", "merge", "compare", "report", "show", "view"],
     "Trust": ["doctor", "check", "gate", "audit", "share", "attack", "power", "stand-in"],
-    "Other people's numbers": ["import", "align", "export"],
+    "Other people's numbers": ["import", "align", "leaderboard", "export"],
     "Downstream": ["sample", "grade", "best-of-n", "train", "correlate", "study"],
     "Make": ["fit", "construct", "annotate", "serve"],
 }

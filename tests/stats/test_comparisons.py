@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from pluralrm.stats import cluster_means, holm, rank_intervals, sign_flip_p
-from pluralrm.stats.comparisons import _BLOCK, _random_bits
+from pluralrm.stats.comparisons import _BLOCK, _random_bits, alike
 from tests.metrics.worlds import World, right_twice
 
 
@@ -101,6 +101,26 @@ def test_ranks_are_what_significance_leaves_open() -> None:
     assert rank_intervals([0.9, 0.8, 0.7, 0.6], p) == [(1, 2), (1, 3), (2, 4), (3, 4)]
     assert rank_intervals([0.5], [[1.0]]) == [(1, 1)]
     assert rank_intervals([0.5, 0.5], np.full((2, 2), 0.001)) == [(1, 2), (1, 2)]
+
+
+PAIRS = st.integers(0, 6).flatmap(
+    lambda size: st.tuples(
+        st.just(size), st.sets(st.sampled_from(list(combinations(range(size), 2)))) if size > 1 else st.just(set())
+    )
+)
+
+
+@given(PAIRS)
+def test_two_share_a_group_if_and_only_if_they_do_not_differ(world: tuple[int, set[tuple[int, int]]]) -> None:
+    size, differing = world
+    independent = [
+        set(members)
+        for width in range(1, size + 1)
+        for members in combinations(range(size), width)
+        if not differing & set(combinations(members, 2))
+    ]
+    largest = {tuple(sorted(one)) for one in independent if not any(one < other for other in independent)}
+    assert alike(range(size), sorted(differing)) == tuple(sorted(largest))
 
 
 @settings(deadline=None)

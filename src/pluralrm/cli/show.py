@@ -1,4 +1,4 @@
-"""`pluralrm list`, `show`, `report` and `view`: what there is, a run or item as the model saw it, runs as a page."""
+"""`pluralrm list`, `show`, `report`, `leaderboard` and `view`: what there is, a run or an item, runs as pages."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +12,7 @@ from pluralrm.cli.options import HUMAN, asked
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import Kind, console, line, note, paragraph, percent, print_json, print_wrapped, table
 from pluralrm.errors import RunError
+from pluralrm.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -185,6 +186,28 @@ def report(
             note(f"it holds {part.items:,} of {part.total:,} items; the others are in the run folders")
     if show:
         typer.launch(out.resolve().as_uri())
+
+
+def leaderboard(
+    paths: list[Path] = typer.Argument(..., metavar="RUN", help="Run folders, or folders that hold some."),
+    out: Path = typer.Option(Path("site"), "--out", "-o", metavar="DIR", help="The folder of the site."),
+    title: str = typer.Option("", help="The title of the site.", show_default="from the benchmarks"),
+    seed: int = typer.Option(0, help="Seed of the resampling."),
+    force: bool = typer.Option(False, "--force", help="Replace an index.html that is not of a leaderboard."),
+    show: bool = typer.Option(False, "--open", help="Open it in the browser."),
+) -> None:
+    """Write a static site of many models: ranks, groups that do not differ, verdicts, users, a page per model, JSON."""
+    from pluralrm.exchange.leaderboard import write_site
+    from pluralrm.report import read_sources
+
+    with ProgressDisplay(f"leaderboard: reading and comparing the runs in {', '.join(map(str, paths))}"):
+        site = write_site(read_sources(paths), out, title=title, seed=seed, force=force)
+    for text in site.answers:
+        typer.echo(paragraph(text, indent="  "))
+    size = sum(len(text.encode()) for text in site.files.values()) / 1e6
+    note(f"{out}/index.html: {counted(site.models, 'model')}, {len(site.files)} files, {size:.1f} MB")
+    if show:
+        typer.launch((out / "index.html").resolve().as_uri())
 
 
 def view(

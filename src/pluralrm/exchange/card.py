@@ -121,6 +121,14 @@ class ModelCard(NamedTuple):
     url: str = ""
     """Where every run and item can be seen."""
 
+    @property
+    def words(self) -> list[str]:
+        """What is said of the results in sentences; each names its benchmark where there are several results."""
+        pairs = [(each, text) for each in self.results for text in (each.words, *each.remarks) if text]
+        several = len(self.results) > 1
+        texts = (f"{each.overview.benchmark}: " * several + typeset(text) for each, text in pairs)
+        return list(dict.fromkeys(texts))
+
 
 _URL = re.compile(r"https?://[^\s<>()\[\]\\\"'`]+")
 
@@ -132,31 +140,30 @@ def model_card(sections: Sequence[Section], model: str = "", *, url: str = "") -
     """
     if url and not _URL.fullmatch(url):
         raise SpecError(f"--url {url!r} is no address of a page; wanted https://HOST/...")
-    names = {section.names[row.model]: row.model for section in sections for row in section.overview.rows}
-    own = [name for name, spec in names.items() if not is_baseline(spec)] or list(names)
+    pairs = [(section.names[row.model], row.model) for section in sections for row in section.overview.rows]
+    names = list(dict.fromkeys(name for name, _ in pairs))
+    own = list(dict.fromkeys(name for name, spec in pairs if not is_baseline(spec))) or names
     if not model and len(own) > 1:
         raise SpecError(f"runs of {counted(len(own), 'model')}: {listed(own, 8)}; wanted the card of one: -m NAME")
-    name = model or own[0]
-    name = next((label for label, spec in names.items() if spec == name), name)
-    if name not in names:
-        raise SpecError(
-            f"no run of a model {name!r}.{did_you_mean(name, list(names))} There are {listed(list(names), 8)}"
-        )
+    specs = {spec: name for name, spec in reversed(pairs) if (model or own[0]) in {name, spec}}
+    if not specs:
+        raise SpecError(f"no run of a model {model!r}.{did_you_mean(model, names)} There are {listed(names, 8)}")
     results, left_out = [], []
     for section in sections:
-        for row in section.overview.rows:
-            if section.names[row.model] == name:
-                why = "it saw the rubric" if row.oracle else f"it is {row.unfinished}" if row.unfinished else ""
-                if why:
-                    left_out.append(f"{row.condition} on {section.overview.benchmark}: {why}")
-                else:
-                    results.append(_result(section, row, name))
+        for row in [row for row in section.overview.rows if row.model in specs]:
+            why = "it saw the rubric" if row.oracle else f"it is {row.unfinished}" if row.unfinished else ""
+            if why:
+                left_out.append(f"{row.condition} on {section.overview.benchmark}: {why}")
+            else:
+                results.append(_result(section, row))
+    name = next(iter(reversed(specs.values())))
     if not results:
         raise RunError(f"no result of {name}: {'; '.join(left_out)}")
     return ModelCard(name, tuple(results), tuple(left_out), url)
 
 
-def _result(section: Section, row: OverviewRow, name: str) -> CardResult:
+def _result(section: Section, row: OverviewRow) -> CardResult:
+    name = section.names[row.model]
     source = next(
         source for source in section.sources if (source.run.model, source.run.condition) == (name, row.condition)
     )
@@ -181,8 +188,7 @@ def card_section(card: ModelCard) -> str:
     legend = "Per cent, with 95% intervals; failed items count as wrong."
     if personal:
         legend += " Lift: with the user’s own context − without; gain: own − another user’s, in points."
-    words = dict.fromkeys(text for result in card.results for text in [result.words, *result.remarks] if text)
-    notes = "".join(f"- {markdown_line(typeset(text))}\n" for text in words)
+    notes = "".join(f"- {markdown_line(text)}\n" for text in card.words)
     more = f"\nEvery run and item: <{card.url}>\n" if card.url else ""
     return (
         f"## Evaluation by pluralrm\n\n{markdown_text(head, rows)}\n{legend}\n\n{notes}\n"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from pluralrm.metrics.comparison import (
 )
 from pluralrm.metrics.summary import Summary, summary
 from pluralrm.stats import RankInterval, rank_intervals
+from pluralrm.stats.comparisons import alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Standing(Brief):
         return self.summary.to_json() | {"rank": rank, "p_best": self.p_best, "below_best": self.below_best}
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Leaderboard(Tabular):
     """Entries by headline, the best first; `differences` name their places in `entries` and run i < j, i minus j.
 
@@ -104,6 +106,12 @@ class Leaderboard(Tabular):
     def reference(self) -> int:
         """The place of the entry that others are compared with; 0 where all saw the rubric."""
         return _reference([entry.summary for entry in self.entries])
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The largest sets of ranked entries in which no two differ significantly, the best first."""
+        ranked = [place for place, entry in enumerate(self.entries) if entry.rank is not None]
+        return alike(ranked, [(pair.first, pair.second) for pair in self.differences if pair.significant])
 
     def __str__(self) -> str:
         """Return one line per entry: ranks, model, condition, headline."""

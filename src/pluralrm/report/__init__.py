@@ -267,7 +267,7 @@ def write_report(
     error unless `force` is set.
     """
     if not force:
-        _refuse_to_replace(Path(out))
+        refuse_to_replace(Path(out))
     report = build_report(read_sources(runs), text=text, seed=seed, beside=beside)
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
@@ -279,7 +279,7 @@ def write_report(
     return report
 
 
-def _refuse_to_replace(out: Path) -> None:
+def refuse_to_replace(out: Path) -> None:
     """Raise where there is a file with something in it that is no page of ours."""
     if not out.is_file():
         return

@@ -238,6 +238,21 @@ def rank_intervals(means: ArrayLike, adjusted: ArrayLike, *, alpha: float = 0.05
     ]
 
 
+def alike(places: Sequence[int], differing: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    """Return the largest sets of places without a differing pair: two share a set if and only if they do not differ.
+
+    Insert and absorb (Piepho 2004): a pair splits each set that holds both; subsets of others are dropped.
+    """
+    sets = [frozenset(places)] if places else []
+    for pair in differing:
+        both = [members for members in sets if members.issuperset(pair)]
+        sets = [members for members in sets if members not in both]
+        for half in sorted((members - {place} for members in both for place in pair), key=len, reverse=True):
+            if not any(half <= members for members in sets):
+                sets.append(half)
+    return tuple(sorted(tuple(sorted(members)) for members in sets))
+
+
 def one_thread() -> AbstractContextManager[object]:
     """Return a context in which BLAS keeps to one thread: where others use the cores too, more of them wait, and wait.
 
