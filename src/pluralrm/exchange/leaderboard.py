@@ -28,7 +28,7 @@ from pluralrm.report.reading import METRIC_NAMES, is_baseline
 from pluralrm.report.sections import RunSource, Section, sections
 from pluralrm.report.tables import at_best, lists, methods, places, sided, users
 from pluralrm.runs.records import slug
-from pluralrm.text import capital, counted, difference, interval, listed, share, typeset
+from pluralrm.text import capital, counted, difference, interval, listed, share, typeset, visible
 
 PAGE, DATA, SPACE, MODELS = "index.html", "leaderboard.json", "README.md", "models"
 """The files of a site, and the folder of the models' pages."""
@@ -208,10 +208,15 @@ def _best(section: Section, row: OverviewRow) -> str:
 
 
 def _model_cell(row: OverviewRow, section: Section, pages: Mapping[str, SitePage]) -> TableCell:
-    name, page = section.names[row.model], pages.get(row.model)
-    link = Markup('<a href="{}">{}</a>').format(page.file, name) if page else name
+    name = section.names[row.model]
+    link = _link(name, pages.get(row.model))
     run = next(run for run in section.runs if (run.model, run.condition) == (name, row.condition))
     return TableCell(link, " · ".join(_marks(run, row)))
+
+
+def _link(name: str, page: SitePage | None) -> str:
+    """Return a model's name, as a link where it has a page."""
+    return Markup('<a href="{}">{}</a>').format(page.file, visible(name)) if page else name
 
 
 def _marks(run: Run, row: OverviewRow) -> Iterator[str]:
@@ -232,8 +237,8 @@ def group_letters(overview: Overview) -> dict[tuple[str, str], str]:
     entries = overview.board.entries
     names: dict[tuple[str, str], list[str]] = {}
     for number, members in enumerate(overview.board.groups):
-        for place in members:
-            summary = entries[place].summary
+        for index in members:
+            summary = entries[index].summary
             names.setdefault((summary.model, summary.condition), []).append(_letter(number))
     wide = len(overview.board.groups) > len(_LETTERS)
     return {key: (" " * wide).join(letters) for key, letters in names.items()}
@@ -255,8 +260,7 @@ def _across(parts: Sequence[SitePart], pages: Mapping[str, SitePage]) -> PageTab
     rows: list[list[TableCell | str]] = []
     for spec in ordered:
         section = next(section for section in every if spec in section.names)
-        page, name = pages.get(spec), section.names[spec]
-        link = Markup('<a href="{}">{}</a>').format(page.file, name) if page else name
+        link = _link(section.names[spec], pages.get(spec))
         cells = [_best_cell(spec, section) for section in every]
         rows.append([TableCell(link, "baseline" * is_baseline(spec)), *cells])
     heads = [TableColumn("model"), *columns(*(part.title for part in parts), look="n")]

@@ -110,7 +110,7 @@ class Leaderboard(Tabular):
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The largest sets of ranked entries in which no two differ significantly, the best first."""
-        ranked = [place for place, entry in enumerate(self.entries) if entry.rank is not None]
+        ranked = [index for index, entry in enumerate(self.entries) if entry.rank is not None]
         return alike(ranked, [(pair.first, pair.second) for pair in self.differences if pair.significant])
 
     def __str__(self) -> str:

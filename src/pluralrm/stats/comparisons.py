@@ -247,7 +247,7 @@ def alike(places: Sequence[int], differing: Sequence[tuple[int, int]]) -> tuple[
     for pair in differing:
         both = [members for members in sets if members.issuperset(pair)]
         sets = [members for members in sets if members not in both]
-        for half in sorted((members - {place} for members in both for place in pair), key=len, reverse=True):
+        for half in sorted((members - {index} for members in both for index in pair), key=len, reverse=True):
             if not any(half <= members for members in sets):
                 sets.append(half)
     return tuple(sorted(tuple(sorted(members)) for members in sets))
