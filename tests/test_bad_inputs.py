@@ -186,7 +186,6 @@ compare empty => no run at or below 'empty'
 compare runs --by nosuch => no row has the tag 'nosuch'. Known: category, domain.
 compare runs --ties maybe => is not one of
 compare runs --human nowhere => wanted a folder of 'pluralrm annotate plan'
-report runs => Missing option
 report nowhere -o r.html => no run at or below 'nowhere'
 report runs -o torn.jsonl => name another file with -o, or pass --force
 show => Missing argument

@@ -306,6 +306,32 @@ def test_items_of_one_cluster_count_once() -> None:
         assert test.lead.low == pytest.approx(before.lead.low, abs=0.02)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_test_of_clusters_equals_an_independent_computation(seed: int) -> None:
+    rng = random.Random(seed)
+    ahead = [rng.choice([0, 0, 1, -1]) for _ in range(90)]
+    ahead = [ahead[n - n % 3] if rng.random() < 0.7 else ahead[n] for n in range(90)]
+    clusters = [f"c{(n // 3) if seed % 2 else n // rng.choice([2, 3])}" for n in range(90)]
+    rows = [
+        StandInComparison("ann", cluster, 0.0, float(each), None) for each, cluster in zip(ahead, clusters, strict=True)
+    ]
+    (test,) = stand_in_result("m", rows).people
+    n, groups, mean = len(ahead), len(set(clusters)), sum(ahead) / len(ahead)
+    residuals: dict[str, float] = defaultdict(float)
+    for each, cluster in zip(ahead, clusters, strict=True):
+        residuals[cluster] += each - mean
+    robust = groups / (groups - 1) * sum(value**2 for value in residuals.values()) / n**2
+    plain = sum((each - mean) ** 2 for each in ahead) / (n - 1) / n
+    independent = NormalDist().inv_cdf(score_by_hand([(each <= 0, each >= 0) for each in ahead], 0.15))
+    z = independent / math.sqrt(max(robust / plain, 1.0))
+    xs = [-60 + (z + 60) * k / 40_000 for k in range(40_001)]  # Student's t with groups - 1, by Simpson
+    df = groups - 1
+    scale = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
+    heights = [scale * (1 + x * x / df) ** (-(df + 1) / 2) for x in xs]
+    p = (z + 60) / 120_000 * (heights[0] + heights[-1] + 4 * sum(heights[1::2]) + 2 * sum(heights[2:-1:2]))
+    assert test.p == pytest.approx(p, abs=1e-5)
+
+
 def test_the_interval_agrees_with_the_test() -> None:
     for seed in range(8):
         table, judge = _table(3, 50, 0.7, seed)

@@ -230,6 +230,10 @@ def _is_path(text: str) -> bool:
     return head not in KINDS and ("/" in head or "." in head or (text != "" and exists(Path(text))))
 
 
+_NEAREST = 4
+"""Formats that a file of unknown rows is compared with in words: our own, and those with most of its keys."""
+
+
 def _of_path(text: str) -> Spec:
     """Return the spec for a bare path, options after a comma; the first row's keys tell its format."""
     from pluralrm.benchmarks.dirt import SKIP
@@ -246,14 +250,17 @@ def _of_path(text: str) -> Spec:
         if kind.reads(row):
             spec = parse_benchmark(f"{name}:-,{options}" if options else f"{name}:-")
             return Spec(name, path, spec.options)
-    formats = "; ".join(
-        f"{name} has {', or '.join(' and '.join(keys) for keys in (kind.keys, kind.or_keys) if keys)}"
+    formats = {
+        name: f"{name} has {', or '.join(' and '.join(keys) for keys in (kind.keys, kind.or_keys) if keys)}"
         for name, kind in KINDS.items()
         if kind.keys
-    )
+    }
+    shared = {name: sum(key.removesuffix("[]") in row for key in KINDS[name].keys) for name in formats}
+    near = sorted(formats, key=lambda name: (name != "rows", -shared[name]))[:_NEAREST]
     actual = ", ".join(shortened(key) for key in list(row)[:8]) or "none"
     raise BenchmarkError(
-        f"{location}: found the keys {actual}, wanted those of a known format: {formats}. "
+        f"{location}: found the keys {actual}, wanted those of a known format: "
+        f"{'; '.join(formats[name] for name in near)}; or one of {len(formats) - len(near)} others. "
         "See 'pluralrm list benchmarks'"
     )
 

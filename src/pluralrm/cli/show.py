@@ -162,7 +162,7 @@ def print_summary(run: "Run", *, by: str = "", ties: "Ties" = "share", as_json: 
 
 def report(
     paths: list[Path] = typer.Argument(..., metavar="RUN", help="Run folders, or folders that hold some."),
-    out: Path = typer.Option(..., "--out", "-o", help="The HTML file to write."),
+    out: Path = typer.Option(Path("report.html"), "--out", "-o", help="The HTML file to write."),
     figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
     audits: list[str] = typer.Option([], "--audit", metavar="BENCH", help="Audit this benchmark and show it."),
     human: list[str] = HUMAN,
