@@ -24,7 +24,7 @@ LOADED = [
     *("pluralrm.cli", "pluralrm.attack", "pluralrm.audit", "pluralrm.correlate", "pluralrm.runs"),
     *("pluralrm.benchmarks.simulated.scorers", "pluralrm.models.personal.fitting"),
     *("pluralrm.policies.sample", "pluralrm.policies.best_of_n", "pluralrm.grading", "pluralrm.metrics"),
-    *("pluralrm.models.controls", "pluralrm.models.judge", "pluralrm.report", "pluralrm.retrieval.ranker"),
+    *("pluralrm.models.controls", "pluralrm.models.judge", "pluralrm.report", "pluralrm.retrieval"),
     *("httpx2", "rich.console", "rich.table", "scipy.special", "scipy.stats"),
     *("sklearn.utils.extmath", "markdown_it", "rich.markdown", "pytest", "jinja2.sandbox", "uvicorn", "fastapi"),
     *("bm25s", "matplotlib.backends.backend_svg"),

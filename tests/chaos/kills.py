@@ -40,7 +40,7 @@ _LOADED = (
     *("pluralrm.cli", "pluralrm.study", "pluralrm.report", "pluralrm.correlate", "pluralrm.runs", "pluralrm.grading"),
     *("pluralrm.policies.sample", "pluralrm.policies.best_of_n", "pluralrm.training.verl", "pluralrm.metrics"),
     *("pluralrm.models.controls", "pluralrm.models.judge", "pluralrm.models.personal.fitting", "scipy.stats"),
-    *("pluralrm.construct.release", "pluralrm.audit", "pluralrm.retrieval.ranker", "httpx2", "tests.chaos.verbs"),
+    *("pluralrm.construct.release", "pluralrm.audit", "pluralrm.retrieval", "httpx2", "tests.chaos.verbs"),
 )
 
 

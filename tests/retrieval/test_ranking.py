@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Post
 from pluralrm.errors import BenchmarkError, SpecError
-from pluralrm.retrieval import Ranker, Ranking, Request, parse_ranking
-from pluralrm.retrieval.ranker import Corpus, words
+from pluralrm.retrieval import Corpus, Ranker, Ranking, Request, parse_ranking, words
 from pluralrm.specs import Spec
 
 WORDS = ("crust", "oven", "rye", "Rye", "the", "a", "steam", "salt,")

@@ -27,7 +27,6 @@ from pluralrm.cli import (
     sample,
     score,
     serve,
-    share,
     show,
     stand_in,
     study,
@@ -74,7 +73,7 @@ app.command("doctor", rich_help_panel=_TRUST)(doctor.doctor)
 app.command("check", rich_help_panel=_TRUST)(doctor.check)
 app.command("gate", rich_help_panel=_TRUST)(doctor.gate)
 app.command("audit", rich_help_panel=_TRUST)(audit.audit)
-app.command("share", rich_help_panel=_TRUST)(share.share)
+app.command("share", rich_help_panel=_TRUST)(audit.share)
 app.command("attack", rich_help_panel=_TRUST)(attack.attack)
 app.command("stand-in", rich_help_panel=_TRUST)(stand_in.stand_in)
 app.add_typer(power.app, name="power", rich_help_panel=_TRUST)
