@@ -149,19 +149,22 @@ def test_a_log_of_others_is_read_by_letter_or_by_scores_and_refused_where_it_doe
     for sample in log.samples:
         sample.metadata, sample.choices = {}, sample.choices[::-1]
         sample.target = "BA"["AB".index(sample.target[0])]
-    first.scores = {"theirs": Score(value="C", answer="A")}
+    right = "AB"[1 - bench.items[0].best[0]]  # in their order
+    first.scores = {"theirs": Score(value="C" if right == "A" else "I", answer="A")}
     second.scores = {"theirs": Score(value={"c0": 0.25, "c1": 0.75})}
     third.scores = {"theirs": Score(value=[1.5, -1.0])}
     fourth.scores = {"theirs": Score(value="I", answer="")}
     again = back(inspect, _edited(log, tmp_path / "theirs.eval"), bench, tmp_path, form="inspect")
     assert [row.scores for row in again.rows[:3]] == [(0.0, 1.0), (0.25, 0.75), (-1.0, 1.5)]
     assert [row.failed for row in again.rows] == [False, False, False, True]
+    first.scores = {"theirs": Score(value="C", answer="B" if right == "A" else "A")}
     second.scores = {"theirs": Score(value={"c0": 0.25})}
     fourth.scores = {"one": Score(value="C", answer="A"), "two": Score(value="C", answer="B")}
     third.choices = ["other", "texts"]
     with pytest.raises(RowError) as refused:
         back(inspect, _edited(log, tmp_path / "bad.eval"), bench, tmp_path, form="inspect")
     for part in (
+        "1: correct: found right",
         "4: scores: found several: one, two",
         "2: scores: found scores of c0",
         "3: choices: found other answers",
