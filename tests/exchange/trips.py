@@ -1,5 +1,6 @@
 """Benchmarks, models and conditions drawn at random, and the way of a run to another tool and back."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +8,6 @@ from types import ModuleType
 
 from hypothesis import strategies as st
 
-from pluralrm.benchmarks import placed
 from pluralrm.core import (
     FINAL_KINDS,
     OPEN_KINDS,
@@ -139,6 +139,22 @@ def plain(rows: Sequence[Row], detail: Callable[[str], str] = clean) -> list[Row
     ]
 
 
+def by_text(run: Run, bench: Benchmark) -> list[object]:
+    """Return what a run says of each candidate's text, with the votes in texts."""
+    said: list[object] = []
+    for row, item in zip(run.rows, bench.items, strict=True):
+        votes = [
+            (
+                [item.candidates[n] for n in vote.order],
+                [item.candidates[int(word)] if word.isdecimal() else word for word in re.split("([>=])", vote.outcome)],
+            )
+            for vote in row.votes
+        ]
+        scores = sorted(zip(item.candidates, map(repr, row.scores), strict=True))
+        said.append((scores, votes))
+    return said
+
+
 def numbers(run: Run) -> dict[str, tuple[float | int | None, ...]]:
     told = summary(run)
     every = {**told.metrics, **{f"in {name}": estimate for name, estimate in told.domains.items()}}
@@ -146,10 +162,10 @@ def numbers(run: Run) -> dict[str, tuple[float | int | None, ...]]:
 
 
 def reordered(bench: Benchmark) -> Benchmark:
-    """Return the benchmark with its candidates placed by another seed."""
+    """Return the benchmark with its candidates placed otherwise, as by another seed."""
     items = []
     for item in bench.items:
-        order = [int(n) for n in placed({str(n): "" for n in range(len(item.candidates))}, item.id, 7)]
+        order = [*range(1, len(item.candidates)), 0]
         items.append(
             replace(
                 item,
