@@ -17,8 +17,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.models import load_model
 from pluralrm.serve.server import open_server
 from pluralrm.templates import render
-from pluralrm.training.verl import Export, export
-from pluralrm.training.verl.settings import VerlSettings
+from pluralrm.training.verl import Export, VerlSettings, export
 from tests.serve.running import running
 
 pytestmark = pytest.mark.verl

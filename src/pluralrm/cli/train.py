@@ -29,8 +29,7 @@ from pluralrm.text import counted
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
     from pluralrm.training.job import PpoJob
-    from pluralrm.training.verl import Exported
-    from pluralrm.training.verl.settings import VerlSettings
+    from pluralrm.training.verl import Exported, VerlSettings
 
 
 verl = typer.Typer(no_args_is_help=True, help="Export a training to verl; import its answers.")
@@ -68,9 +67,8 @@ def export(
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import condition_summaries, load_condition
     from pluralrm.models import KINDS
-    from pluralrm.training.verl import Export
+    from pluralrm.training.verl import Export, read_verl_settings
     from pluralrm.training.verl import export as write
-    from pluralrm.training.verl.settings import read_verl_settings
 
     check_names([reward], "--reward", KINDS)
     check_names([condition, reward_condition or condition], "-c", condition_summaries())

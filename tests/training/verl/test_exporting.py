@@ -12,8 +12,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark
 from pluralrm.errors import ConditionError, PluralrmError, RunError, SpecError
 from pluralrm.templates import load_template
-from pluralrm.training.verl import Export, export, import_generations
-from pluralrm.training.verl.settings import VerlSettings, read_verl_settings, spelled
+from pluralrm.training.verl import Export, VerlSettings, export, import_generations, read_verl_settings, spelled
 from tests.builders import bakery
 
 BENCH = load_benchmark("pocket-prb")
