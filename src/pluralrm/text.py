@@ -22,6 +22,15 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
+def well_formed(text: str) -> str:
+    r"""Return the text with lone surrogates spelled out: readers of JSON refuse them.
+
+    >>> well_formed("caf\u00e9 \ud800")
+    'café \\ud800'
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
 def counted(number: int, noun: str) -> str:
     """Return `1 run` or `2,830 runs`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

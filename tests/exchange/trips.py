@@ -24,10 +24,10 @@ from pluralrm.core import (
     Verdict,
     Vote,
 )
-from pluralrm.exchange.items import clean
 from pluralrm.metrics import summary
 from pluralrm.runs import score
 from pluralrm.runs.imported import ImportOptions, import_runs
+from pluralrm.text import well_formed
 from tests.builders import card
 
 KEPT = "kept to myself"
@@ -124,7 +124,7 @@ def back(module: ModuleType, file: Path, bench: Benchmark, folder: Path, *, form
     return run
 
 
-def plain(rows: Sequence[Row], detail: Callable[[str], str] = clean) -> list[Row]:
+def plain(rows: Sequence[Row], detail: Callable[[str], str] = well_formed) -> list[Row]:
     """Return rows as far as they travel: an imported one has another input, and details may stay at home."""
     return [
         replace(

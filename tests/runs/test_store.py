@@ -1,10 +1,11 @@
 """What can be read of a run folder, whatever became of it."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from pluralrm.core import Run
+from pluralrm.core import Failure, Query, Run, Verdict
 from pluralrm.errors import RunError
 from pluralrm.journal import sealed_line, unsealed_line
 from pluralrm.runs import load_inputs, load_manifest, load_run, read_inputs, score
@@ -44,6 +45,17 @@ def test_rows_of_an_older_version_take_their_prompts_from_the_inputs(run: Run) -
     assert load_run(run.path) == run
     Path(run.path, "inputs.jsonl.gz").unlink()
     assert {row.prompt for row in load_run(run.path).rows} == {""}
+
+
+def test_a_failure_that_no_json_can_hold_is_spelled_out_and_read_back(tmp_path: Path) -> None:
+    class Odd:
+        spec = "odd"
+
+        def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+            return (Verdict.failed("refused", "no \ud800", len(query.candidates)) for query in queries)
+
+    run = score(bakery(3), Odd(), out=tmp_path)
+    assert run.rows[0].scores[0] == Failure("refused", r"no \ud800")
 
 
 def test_inputs_are_read_in_the_order_of_the_rows(run: Run) -> None:

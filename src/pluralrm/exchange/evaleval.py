@@ -30,7 +30,6 @@ from pluralrm.exchange.items import (
     LoggedAnswer,
     RunHeader,
     RunItem,
-    clean,
     header_from,
     letter,
     load_exportable,
@@ -44,6 +43,7 @@ from pluralrm.journal import parse_json
 from pluralrm.metrics import summary
 from pluralrm.runs.formats import FileFormat, ImportedEntry, Matching
 from pluralrm.runs.records import RunManifest, slug
+from pluralrm.text import well_formed
 
 SCHEMA = "0.3.0"
 LEVEL = 0.95
@@ -109,7 +109,7 @@ def _epoch(moment: str) -> str:
 
 def _strings(facts: Mapping[str, object]) -> dict[str, str]:
     """Return the facts as texts: what is no text as JSON, in which a number keeps every digit."""
-    return {name: clean(value) if isinstance(value, str) else json.dumps(value) for name, value in facts.items()}
+    return {name: well_formed(value) if isinstance(value, str) else json.dumps(value) for name, value in facts.items()}
 
 
 def _aggregate(run: Run, manifest: RunManifest, evaluation: str, publisher: Publisher) -> dict[str, object]:
@@ -122,7 +122,7 @@ def _aggregate(run: Run, manifest: RunManifest, evaluation: str, publisher: Publ
         "source_metadata": {
             "source_name": RECORD,
             "source_type": "evaluation_run",
-            "source_organization_name": clean(publisher.organization),
+            "source_organization_name": well_formed(publisher.organization),
             "evaluator_relationship": publisher.relationship,
         },
         "eval_library": {
@@ -148,7 +148,7 @@ def _results(run: Run, evaluation: str) -> Iterator[dict[str, object]]:
         extra = {"published": json.dumps(published)} if name == numbers.headline and published else {}
         yield _result(run, evaluation, name, estimate, extra=extra)
     for domain, estimate in numbers.domains.items():
-        yield _result(run, evaluation, numbers.headline, estimate, extra={"domain": clean(domain)})
+        yield _result(run, evaluation, numbers.headline, estimate, extra={"domain": well_formed(domain)})
 
 
 def _result(
@@ -160,12 +160,12 @@ def _result(
             "lower": estimate.low,
             "upper": estimate.high,
             "confidence_level": LEVEL,
-            "method": clean(estimate.method),
+            "method": well_formed(estimate.method),
         }
     }
     return {
-        "evaluation_result_id": clean(f"{evaluation}#{title}"),
-        "evaluation_name": clean(title),
+        "evaluation_result_id": well_formed(f"{evaluation}#{title}"),
+        "evaluation_name": well_formed(title),
         "source_data": _source(run),
         "metric_config": {
             "metric_id": f"{RECORD}.{metric}",
@@ -178,7 +178,7 @@ def _result(
         },
         "score_details": {
             "score": estimate.value,
-            "details": {**extra, "failed": str(estimate.failed), "method": clean(estimate.method)},
+            "details": {**extra, "failed": str(estimate.failed), "method": well_formed(estimate.method)},
             "uncertainty": {**(interval if estimate.low is not None else {}), "num_samples": estimate.n},
         },
     }
@@ -186,7 +186,7 @@ def _result(
 
 def _source(run: Run) -> dict[str, object]:
     """Return where the benchmark comes from: the hub, a URL, or nothing that others can reach."""
-    name, source = clean(run.benchmark), run.card.source
+    name, source = well_formed(run.benchmark), run.card.source
     hub = re.match(r"hub: ([\w.-]+/[\w.-]+)", source)
     url = re.match(r"https?://[^\s,]+", source)
     facts = _strings({"content_hash": run.benchmark_hash, "revision": run.card.revision, "source": source})
@@ -199,7 +199,7 @@ def _source(run: Run) -> dict[str, object]:
 
 def _instance(item: RunItem, run: Run, evaluation: str, model: str) -> dict[str, object]:
     """Return the line of an item; a failed one has its failure as `error`, scores 0, and is not correct."""
-    title = clean(f"{run.benchmark}.{summary(run).headline}")
+    title = well_formed(f"{run.benchmark}.{summary(run).headline}")
     reference = [item.choices[index] for index in item.row.best] if item.choices else []
     top = [{"turn_idx": 0, "source": "output.raw", "extracted_value": item.names[index], **_HOW} for index in item.top]
     sample = {"raw": item.prompt, "reference": reference}
@@ -210,12 +210,12 @@ def _instance(item: RunItem, run: Run, evaluation: str, model: str) -> dict[str,
         "evaluation_id": evaluation,
         "model_id": model,
         "evaluation_name": title,
-        "evaluation_result_id": clean(f"{evaluation}#{title}"),
-        "sample_id": clean(item.row.item),
+        "evaluation_result_id": well_formed(f"{evaluation}#{title}"),
+        "sample_id": well_formed(item.row.item),
         "sample_hash": hashlib.sha256(spelled.encode()).hexdigest(),
         "interaction_type": "single_turn",
         "input": {**sample, "choices": list(item.choices)},
-        "output": {"raw": [clean(exchange.said) for exchange in item.exchanges] or [item.explanation]},
+        "output": {"raw": [well_formed(exchange.said) for exchange in item.exchanges] or [item.explanation]},
         "answer_attribution": top,
         "evaluation": {"score": item.credit, "is_correct": item.credit == 1},
         **({"error": item.error} if item.error else {}),

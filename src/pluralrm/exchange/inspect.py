@@ -31,7 +31,6 @@ from pluralrm.exchange.items import (
     LoggedAnswer,
     RunHeader,
     RunItem,
-    clean,
     header_from,
     letter,
     load_exportable,
@@ -46,6 +45,7 @@ from pluralrm.runs.formats import FileFormat, ImportedEntry, Matching
 from pluralrm.runs.records import RunManifest, slug
 from pluralrm.runs.verdicts import prepared
 from pluralrm.templates import DEFAULT, load_template
+from pluralrm.text import well_formed
 
 try:
     from inspect_ai import Task
@@ -124,10 +124,12 @@ def _spec(run: Run, manifest: RunManifest, key: str) -> EvalSpec:
         run_id=key[22:44],
         task_id=digest([run.benchmark, run.condition])[:22],
         created=_time(manifest.started),
-        task=clean(f"{run.benchmark} {pathless(run.condition)}"),
+        task=well_formed(f"{run.benchmark} {pathless(run.condition)}"),
         task_version=run.benchmark_hash[:8],
         model=pathless(run.name or run.model),
-        dataset=EvalDataset(name=clean(run.benchmark), samples=len(run.rows), sample_ids=_ids(run), shuffled=False),
+        dataset=EvalDataset(
+            name=well_formed(run.benchmark), samples=len(run.rows), sample_ids=_ids(run), shuffled=False
+        ),
         config=EvalConfig(),
         packages={name: version for name, version in manifest.versions.items() if name != "python"},
         metadata={RECORD: provenance_of(run, manifest)},
@@ -135,12 +137,12 @@ def _spec(run: Run, manifest: RunManifest, key: str) -> EvalSpec:
 
 
 def _ids(run: Run) -> list[str]:
-    return [clean(row.item) for row in run.rows]
+    return [well_formed(row.item) for row in run.rows]
 
 
 def _sample(item: RunItem, run: Run) -> EvalSample:
     """Return the sample of an item: what was sent and said as messages, a failure as its error."""
-    name, row = clean(item.row.item), item.row
+    name, row = well_formed(item.row.item), item.row
     uuid = str(UUID(digest([run.benchmark_hash, run.model, run.condition, name])[:32]))
     output = ModelOutput(model=pathless(run.model), completion="" if item.error else item.explanation)
     output.choices = []
@@ -155,8 +157,8 @@ def _sample(item: RunItem, run: Run) -> EvalSample:
         scores=None if item.error else {SCORE: _score(item)},
         error=EvalError(message=item.error, traceback=item.error, traceback_ansi=item.error) if item.error else None,
         metadata={
-            "domain": clean(row.domain),
-            "cluster": clean(row.cluster),
+            "domain": well_formed(row.domain),
+            "cluster": well_formed(row.cluster),
             "posts_shown": row.posts,
             "context": WITHHELD if item.withheld else item.context,
             RECORD: item.record,
@@ -178,7 +180,10 @@ def _messages(item: RunItem, key: str) -> list[ChatMessageUser | ChatMessageAssi
             *(f"{letter(n)} ({name}): {score}\n\n{text}" for n, (name, score, text) in enumerate(labels)),
         ]
         kinds = [ChatMessageUser, *[ChatMessageAssistant] * (len(turns) - 1)]
-    return [kind(content=clean(text), id=f"{key}-{n}") for n, (kind, text) in enumerate(zip(kinds, turns, strict=True))]
+    return [
+        kind(content=well_formed(text), id=f"{key}-{n}")
+        for n, (kind, text) in enumerate(zip(kinds, turns, strict=True))
+    ]
 
 
 def _score(item: RunItem) -> Score:
@@ -303,7 +308,7 @@ def benchmark_task(
         )
     samples = [_question(item, query, bench) for item, query in zip(items, queries, strict=True)]
     return Task(
-        dataset=MemoryDataset(samples, name=clean(f"{bench.card.name} {condition}")),
+        dataset=MemoryDataset(samples, name=well_formed(f"{bench.card.name} {condition}")),
         solver=multiple_choice(),
         scorer=choice_of_preferred(),
         version=bench.content_hash[:8],
@@ -313,11 +318,15 @@ def benchmark_task(
 
 def _question(item: Item, query: Query, bench: Benchmark) -> Sample:
     return Sample(
-        id=clean(item.id),
-        input=clean(load_template(DEFAULT).render(query)),
-        choices=list(map(clean, query.candidates)),
+        id=well_formed(item.id),
+        input=well_formed(load_template(DEFAULT).render(query)),
+        choices=list(map(well_formed, query.candidates)),
         target=[letter(index) for index in item.best],
-        metadata={"cluster": clean(item.cluster), "domain": clean(item.domain), "benchmark": bench.card.name},
+        metadata={
+            "cluster": well_formed(item.cluster),
+            "domain": well_formed(item.domain),
+            "benchmark": bench.card.name,
+        },
     )
 
 

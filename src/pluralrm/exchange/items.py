@@ -30,19 +30,11 @@ from pluralrm.runs.formats import UNDECIDED, ImportedEntry, Matching, check_best
 from pluralrm.runs.imported import DECLARED, NOTE, declared_condition
 from pluralrm.runs.records import TRANSCRIPTS, RowRecord, RunManifest
 from pluralrm.shards import gzip_lines
+from pluralrm.text import well_formed
 
 Json = Mapping[str, object]
 WITHHELD = "withheld: it may quote a user's posts; --posts exports it"
 """What stands in place of texts that were derived from a user."""
-
-
-def clean(text: str) -> str:
-    r"""Return the text with lone surrogates spelled out: strict readers of JSON refuse them.
-
-    >>> clean("caf\u00e9 \ud800")
-    'café \\ud800'
-    """
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def pathless(text: str) -> str:
@@ -51,7 +43,7 @@ def pathless(text: str) -> str:
     >>> pathless("hf:/home/ada/models/rm-7b,revision=a1"), pathless("judge:m,url=http://127.0.0.1:8000/v1")
     ('hf:rm-7b,revision=a1', 'judge:m,url=http://127.0.0.1:8000/v1')
     """
-    return re.sub(r"(?<![\w/.~])(?:~|\.\.?)?/(?!/)(?:[^/\s,;]+/)*(?=[^/\s,;])", "", clean(text))
+    return re.sub(r"(?<![\w/.~])(?:~|\.\.?)?/(?!/)(?:[^/\s,;]+/)*(?=[^/\s,;])", "", well_formed(text))
 
 
 def letter(index: int) -> str:
@@ -84,7 +76,7 @@ class RunItem(NamedTuple):
     def error(self) -> str:
         """The first failure as `kind: detail`; nothing where the item is scored."""
         failure = next((score for score in self.row.scores if isinstance(score, Failure)), None)
-        return "" if failure is None else clean(f"{failure.kind}: {failure.detail}")
+        return "" if failure is None else well_formed(f"{failure.kind}: {failure.detail}")
 
     @property
     def top(self) -> list[int]:
@@ -100,13 +92,13 @@ class RunItem(NamedTuple):
     @property
     def names(self) -> list[str]:
         """What the candidates are called: by the source, else by their letters."""
-        return [clean(name) for name in self.row.candidate_ids] or list(map(letter, range(len(self.row.scores))))
+        return [well_formed(name) for name in self.row.candidate_ids] or list(map(letter, range(len(self.row.scores))))
 
     @property
     def explanation(self) -> str:
         """What the model said, else its scores."""
         if self.exchanges:
-            return "\n\n".join(clean(exchange.said) for exchange in self.exchanges)
+            return "\n\n".join(well_formed(exchange.said) for exchange in self.exchanges)
         scores = [score.kind if isinstance(score, Failure) else repr(score) for score in self.row.scores]
         return ", ".join(f"{name}: {score}" for name, score in zip(self.names, scores, strict=True))
 
@@ -119,10 +111,10 @@ class RunItem(NamedTuple):
 
 def _cleaned(value: object) -> object:
     if isinstance(value, str):
-        return clean(value)
+        return well_formed(value)
     if isinstance(value, list):
         return list(map(_cleaned, value))
-    return {clean(key): _cleaned(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+    return {well_formed(key): _cleaned(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def run_items(run: Run, *, posts: bool = False) -> Iterator[RunItem]:
@@ -138,8 +130,8 @@ def run_items(run: Run, *, posts: bool = False) -> Iterator[RunItem]:
         shared = row if posts else _without_traits(row)
         yield RunItem(
             row=_without_quotes(shared) if withheld else shared,
-            prompt=clean(str(record.get("prompt", ""))),
-            choices=tuple(map(clean, cast("list[str]", record.get("candidates", [])))),
+            prompt=well_formed(str(record.get("prompt", ""))),
+            choices=tuple(map(well_formed, cast("list[str]", record.get("candidates", [])))),
             context=None if withheld else context,
             exchanges=() if withheld else tuple(exchanges),
             withheld=withheld,
@@ -293,7 +285,7 @@ def _chosen(text: str, choices: Sequence[str] | None, item: Item, places: Sequen
     index = _index(text, len(places)) if choices else None
     if index is not None:
         return places[index]
-    texts, names = list(map(clean, item.candidates)), item.candidate_ids
+    texts, names = list(map(well_formed, item.candidates)), item.candidate_ids
     if texts.count(text) == 1:
         return texts.index(text)
     return names.index(text) if text in names else None
@@ -301,10 +293,10 @@ def _chosen(text: str, choices: Sequence[str] | None, item: Item, places: Sequen
 
 def _places(choices: Sequence[str] | None, names: Sequence[str], item: Item, location: Place) -> list[int]:
     """Return where each choice of the file stands in the item: by the texts, by the names, else as they are."""
-    texts = [clean(text) for text in item.candidates]
+    texts = [well_formed(text) for text in item.candidates]
     if choices and sorted(choices) != sorted(texts):
         raise location.refuse("choices", found="other answers", wanted=f"the candidates of {item.id!r}")
-    for labels, own in ((choices, texts), (names, [clean(name) for name in item.candidate_ids])):
+    for labels, own in ((choices, texts), (names, [well_formed(name) for name in item.candidate_ids])):
         if labels and len(set(labels)) == len(labels) and sorted(labels) == sorted(own):
             return [own.index(text) for text in labels]
     if choices and list(choices) != texts:

@@ -20,6 +20,7 @@ from pluralrm.journal import Document, JournalKind, Manifest, Strict, json_line
 from pluralrm.labels import is_one_hot
 from pluralrm.models.declarations import TrainingHistory
 from pluralrm.shards import ShardedDocument, gzip_lines
+from pluralrm.text import well_formed
 
 
 class FailureRecord(Strict):
@@ -458,18 +459,17 @@ def attempt_line(item: str, verdict: Verdict, at: str) -> str:
 
 def _scores(record: RowRecord) -> tuple[Score, ...]:
     if record.missing is not None and not record.scores:
-        return (_failure(record.missing),) * len(record.lengths)
+        return (CoreFailure(record.missing.failure, record.missing.detail),) * len(record.lengths)
     if FailureRecord not in map(type, record.scores):  # numbers alone, as nearly always: nothing is made anew
         return cast("tuple[float, ...]", record.scores)
-    return tuple(_failure(score) if isinstance(score, FailureRecord) else score for score in record.scores)
-
-
-def _failure(record: FailureRecord) -> CoreFailure:
-    return CoreFailure(record.failure, record.detail)
+    return tuple(
+        CoreFailure(score.failure, score.detail) if isinstance(score, FailureRecord) else score
+        for score in record.scores
+    )
 
 
 def _score(score: Score) -> float | dict[str, str]:
-    return {"failure": score.kind, "detail": score.detail} if isinstance(score, CoreFailure) else score
+    return {"failure": score.kind, "detail": well_formed(score.detail)} if isinstance(score, CoreFailure) else score
 
 
 def _text_line(value: Mapping[str, object]) -> str:
