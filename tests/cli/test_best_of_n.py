@@ -198,6 +198,7 @@ def test_killed_at_any_moment_it_goes_on_and_pays_for_nothing_twice(tmp_path: Pa
         for wanted in (15, 60):
             child = start(words, tmp_path, environment, [tmp_path / "out", tmp_path / "err"])
             while len(server.requests) < wanted:
+                assert child.poll() is None, (tmp_path / "err").read_text()
                 time.sleep(0.01)
             child.kill()
             child.wait()

@@ -64,6 +64,7 @@ def test_an_interrupted_run_ends_at_once(tmp_path: Path) -> None:
     with FakeChat(latency=300) as server:
         process = child(server.url, tmp_path, 0, 50)
         while not server.requests:
+            assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=240)

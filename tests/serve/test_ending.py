@@ -41,6 +41,7 @@ def test_a_model_that_never_comes_back_does_not_keep_an_impatient_server(tmp_pat
     client = RewardClient(server.url, run="r1", seconds=240)
     client.handshake()
     while not (tmp_path / "taken").exists():
+        assert server.process.poll() is None
         time.sleep(0.05)
     server.process.send_signal(signal.SIGINT)
     time.sleep(0.5)
@@ -72,6 +73,7 @@ def test_clients_that_keep_asking_while_it_ends_get_rewards_or_an_error(tmp_path
     for thread in threads:
         thread.start()
     while len(found) < 200:
+        assert all(thread.is_alive() for thread in threads), found
         time.sleep(0.005)
     assert server.kill(signal.SIGTERM) in {0, -signal.SIGTERM}
     for thread in threads:

@@ -116,6 +116,7 @@ def test_an_interrupted_build_ends_at_once(tmp_path: Path) -> None:
     with FakeChat(latency=300) as server:
         process = subprocess.Popen(child(server.url, tmp_path / "b", 20), cwd=ROOT, stderr=subprocess.PIPE, text=True)
         while len(server.requests) < 3:
+            assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=240)
