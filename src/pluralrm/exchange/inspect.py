@@ -205,13 +205,8 @@ def _results(run: Run, samples: list[EvalSample]) -> EvalResults:
         total_samples=len(samples),
         completed_samples=scored,
         scores=[
-            EvalScore(
-                name=SCORE,
-                scorer=RECORD,
-                scored_samples=scored,
-                unscored_samples=len(samples) - scored,
-                metrics=metrics,
-            )
+            # Failed samples are in every metric: with the number of scored ones the viewer would leave them out.
+            EvalScore(name=SCORE, scorer=RECORD, metrics=metrics)
         ],
         metadata={"summary": numbers.to_json() | {"model": pathless(run.model), "condition": pathless(run.condition)}},
     )
