@@ -22,10 +22,12 @@ def run(*words: str) -> str:
     return done.stdout
 
 
-def test_the_paragraph_is_printed_and_the_file_is_written(tmp_path: Path) -> None:
+def test_the_answer_is_printed_and_the_file_is_written(tmp_path: Path) -> None:
     runs, out = folders(tmp_path / "runs", conditions=["none"]), tmp_path / "deep" / "report.html"
     printed = run(str(runs), "-o", str(out), "--figures", str(tmp_path / "figures"), "--no-text")
-    assert "bakery. 2 runs of 2 models on 12 items of 12 users, judged by accuracy" in printed
+    assert printed.startswith(
+        "bakery: Rank 1-2 of 2: no two models differ significantly. No run saw the user’s own posts"
+    )
     assert "Made without text" in out.read_text(encoding="utf-8")
     assert list((tmp_path / "figures").glob("bakery-*.pdf"))
 

@@ -181,6 +181,8 @@ def read_labels(path: Path) -> list[Label]:
     Blank labels, NaN, "-" and "cannot_tell" are blank. A label that comes twice is a RowError; columns that are not
     read are named in a warning.
     """
+    if not path.is_file():
+        raise MetricError(f"cannot read {str(path)!r}: no such file. Wanted CSV or JSONL in UTF-8: {', '.join(NEEDED)}")
     if path.suffix not in {".jsonl", ".json", ".csv", ".parquet", ".gz"}:
         raise MetricError(f"cannot read {str(path)!r}: wanted a name that ends in .csv, .jsonl, .json or .parquet")
     return labels_in_rows(path, read_rows(path, nan=True))

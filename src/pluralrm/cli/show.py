@@ -177,7 +177,7 @@ def report(
     beside = Beside(_audited(audits, seed), asked(human))
     with ProgressDisplay(f"report: reading and comparing the runs in {', '.join(map(str, paths))}"):
         result = write_report(paths, out, text=not no_text, figures=figures, seed=seed, beside=beside, force=force)
-    for sentences in result.paragraphs:
+    for sentences in result.answers:
         typer.echo(paragraph(sentences, indent="  "))
     size = f"{out.stat().st_size / 1e6:.1f} MB"
     note(f"{out} ({size}){f', figures in {figures}' if figures else ''}")

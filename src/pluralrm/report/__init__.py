@@ -24,7 +24,7 @@ from pluralrm.report.figures import figures
 from pluralrm.report.human import PlanJudgments, humans, read_asked
 from pluralrm.report.items import ItemTable, item_table
 from pluralrm.report.models import ModelTable, model_table, remarks
-from pluralrm.report.reading import Sentence, reading
+from pluralrm.report.reading import Sentence, caveats, reading
 from pluralrm.report.sections import Beside, RunSource, Section, marked, name, read_sources, sections
 from pluralrm.text import TextForm, capital, counted, listed
 
@@ -44,6 +44,8 @@ class ReportPage(Brief):
     tables: tuple[ItemTable, ...]
     policy: str = ""
     """Its Content-Security-Policy, for a server."""
+    answers: tuple[str, ...] = ()
+    """Of each benchmark: its answer, and what must be known beside it."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,11 @@ def build_report(
     drawn = [(part, figure.plot) for part in parts for group in part.figures.values() for figure in group]
     plots = {_file_name(part, plot): plot for part, plot in drawn}
     paragraphs = [f"{part.title}. {' '.join(sentence.text for sentence in part.paragraph)}" for part in parts]
-    return ReportPage(html, tuple(paragraphs), plots, tuple(filled), policy)
+    answers = [
+        f"{part.title}: {' '.join([part.models.answer, *(each.text for each in caveats(part.section, part.audit))])}"
+        for part in parts
+    ]
+    return ReportPage(html, tuple(paragraphs), plots, tuple(filled), policy, tuple(answers))
 
 
 def _items(parts: Sequence[ReportPart], room: int, *, text: bool) -> tuple[list[ItemTable], list[Markup]]:

@@ -62,6 +62,18 @@ def reading(section: Section, audit: Audit | None = None) -> list[Sentence]:
     ]
 
 
+def caveats(section: Section, audit: Audit | None = None) -> list[Sentence]:
+    """Return what must be known beside the answer: what was seen in training, where rows come from, leaks, failures."""
+    return [
+        *_trained(section),
+        *_imported(section),
+        *_synthesised(section),
+        *_leaks(audit),
+        *_people(section),
+        *_failures(section),
+    ]
+
+
 def _trained(section: Section) -> Iterator[Sentence]:
     """Say which users or items of the benchmark models were trained on."""
     for text in dict.fromkeys(text for run in section.runs for text in run.trained):
