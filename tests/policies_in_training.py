@@ -147,20 +147,13 @@ SANE = {
 }
 """Trainings in which the second reward does not fall and the user does not cease to matter."""
 
+_EVEN = {QUALITY: 1.0, TASTE: 1.0}
 HACKED = {
-    "length": World(reward={QUALITY: 1, TASTE: 1, LENGTH: 3}, second={QUALITY: 1, TASTE: 1, LENGTH: -2}),
-    "length, single answers": World(
-        reward={QUALITY: 1, TASTE: 1, LENGTH: 3}, second={QUALITY: 1, TASTE: 1, LENGTH: -2}, group=1
-    ),
-    "length, 20 steps of 64": World(
-        reward={QUALITY: 1, TASTE: 1, LENGTH: 4}, second={QUALITY: 1, TASTE: 1, LENGTH: -3}, steps=20, samples=64
-    ),
-    "length, 500 steps of 8": World(
-        reward={QUALITY: 1, TASTE: 1, LENGTH: 3}, second={QUALITY: 1, TASTE: 1, LENGTH: -2}, steps=500, samples=8
-    ),
-    "length, 500 steps of 4": World(
-        reward={QUALITY: 1, TASTE: 1, LENGTH: 4}, second={QUALITY: 1, TASTE: 1, LENGTH: -2}, steps=500, samples=4
-    ),
+    "length, 200 steps of 16": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}, steps=200),
+    "length, single answers": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}, steps=200, group=1),
+    "length, 20 steps of 64": World(reward=_EVEN | {LENGTH: 4}, second=_EVEN | {LENGTH: -3}, steps=20, samples=64),
+    "length, 500 steps of 8": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}, steps=500, samples=8),
+    "length, 500 steps of 4": World(reward=_EVEN | {LENGTH: 4}, second=_EVEN | {LENGTH: -3}, steps=500, samples=4),
     "phrase": World(reward=_WEAK | {PHRASE: 4}, second={QUALITY: 1, TASTE: 1, PHRASE: -3}, phrase=0.15, speed=20),
     "rare phrase": World(
         reward=_WEAK | {PHRASE: 6}, second={QUALITY: 1, TASTE: 1, PHRASE: -4}, phrase=0.06, steps=300, speed=24
@@ -171,3 +164,10 @@ HACKED = {
     "empty answers": World(reward=_WEAK | {EMPTY: 8}, fails_on=EMPTY, speed=30),
 }
 """Trainings that exploit a term of the reward."""
+
+MILD = {
+    "length, 100 steps of 16": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}),
+    "length, 100 steps of 4": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}, samples=4),
+    "length, weak": World(reward=_EVEN | {LENGTH: 2}, second=_EVEN | {LENGTH: -1.5}, steps=200),
+}
+"""The same with fewer prompts or less to exploit: what the watch may miss."""

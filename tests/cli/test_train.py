@@ -38,6 +38,18 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.hf
+def test_a_second_reward_watches_and_is_another_than_the_first(policy: str, tmp_path: Path) -> None:
+    words = ["ppo", "simulated:users=10,items=2", "-p", policy, "--reward", "longest", "-c", "raw:2", *SETTINGS]
+    result = said(*words, "--watch", "bm25", "--steps", "1", "-o", str(tmp_path / "out"))
+    assert result["last"]["watch"]["answers"] > 0
+    watch = json.loads((tmp_path / "out/watch/watch.json").read_text())
+    assert (watch["second"], watch["control"]) == ("bm25", "swapped:2")
+    with pytest.raises(SpecError, match="it is the reward itself"):
+        said(*words, "--watch", "longest", "--steps", "1", "-o", str(tmp_path / "other"))
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.hf
 def test_a_run_trains_resumes_and_grades_users_that_it_has_not_met(policy: str, tmp_path: Path) -> None:
     out = tmp_path / "a folder, with a comma"
     words = ["ppo", "simulated:users=10,items=2", "-p", policy, "--reward", "longest", "-c", "raw:2", *SETTINGS]

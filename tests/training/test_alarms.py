@@ -18,7 +18,7 @@ from pluralrm.training.measures import (
     repetition,
     reward_change,
 )
-from pluralrm.training.records import EvaluationLine, StepLine
+from pluralrm.training.records import EvaluationLine, StepLine, StepWatch
 
 
 def step(number: int, *, length: float = 20.0, error: float = 1.0, users: float = 8, **told: float) -> StepLine:
@@ -38,6 +38,14 @@ def step(number: int, *, length: float = 20.0, error: float = 1.0, users: float 
             "errors": errors if users > 1 else None,
         }
     )
+
+
+def test_what_the_watch_says_at_the_last_step_is_an_alarm_with_its_words() -> None:
+    lines = steps(20.0, 20.0)
+    watch = StepWatch(prompts=40, answers=80, alarms={"second": "the reward rose from 1 to 2"})
+    assert alarms(lines, {}) == []
+    watched = {**lines, 1: lines[1].model_copy(update={"watch": watch})}
+    assert alarms(watched, {}) == [Alarm("watch second", "the reward rose from 1 to 2")]
 
 
 def steps(*lengths: float, **later: float) -> dict[int, StepLine]:

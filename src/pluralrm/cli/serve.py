@@ -170,12 +170,16 @@ def _opened_watch(
     settings: "Settings",
 ) -> "Iterator[RewardWatch | None]":
     """Begin the watch where one is wanted; it holds models and conditions of its own, and no thread shares one."""
+    from pluralrm.conditions import load_condition
+    from pluralrm.models import load_model
     from pluralrm.serve.watch import RewardWatch, WatchFolder, open_second, verdict, watch_manifest
 
     if not second or watched.watch_out is None:
         yield None
         return
-    again = open_second(second[0], identity.model, identity.condition, benchmark=bench, settings=settings)
+    context = load_condition(identity.condition, settings=settings)
+    own = load_model(identity.model, settings=settings) if context.reveals else None
+    again = open_second(second[0], own, context, benchmark=bench, settings=settings)
     manifest = watch_manifest(identity, again, share=watched.watch_share)
     folder = WatchFolder(watched.watch_out, manifest)
     with RewardWatch(again, folder, share=watched.watch_share, rate=watched.watch_rate, say=note) as watch:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.grade import named_grader, sends
-from pluralrm.cli.options import ServerOptions, check_names, with_options, with_posts_of
+from pluralrm.cli.options import ServerOptions, check_names, with_key, with_options, with_posts_of
 from pluralrm.cli.progress import ProgressDisplay, interruptible
 from pluralrm.cli.sample import trusted_policy
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
+from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
     from pluralrm.grading import Grader
     from pluralrm.http import Settings
     from pluralrm.policies.local import LocalPolicy
+    from pluralrm.serve.watch import SecondReward
     from pluralrm.training.job import Questions, TrainingJob
     from pluralrm.training.measures import FinishedTraining, TrainingProgress
     from pluralrm.training.outcome import GradedTraining, TrainingOutcome
@@ -86,6 +88,7 @@ class TrainingOptions(NamedTuple):
     samples: int
     evaluate_on: str
     shaping: str
+    watch: str
 
 
 _OPTIONS = {
@@ -107,6 +110,12 @@ _OPTIONS = {
         help="Another benchmark to evaluate on, without users of the training and validation sets.",
     ),
     "shaping": typer.Option("raw", "--shaping", help="raw, z:FILE of 'train scale'; with ,clip=X."),
+    "watch": typer.Option(
+        "",
+        "--watch",
+        metavar="MODEL",
+        help="A second reward for a sample of the answers; alarms where they part ways.",
+    ),
 }
 with_training_options = with_options("options", TrainingOptions, _OPTIONS)
 """Puts an option for each field of TrainingOptions in the place of a verb's parameter `options`."""
@@ -128,6 +137,7 @@ class TrainingParts(NamedTuple):
     reward_condition: str
     shaping: "Shaping"
     grader: "Grader | None"
+    watch: "SecondReward | None"
 
 
 def open_training(
@@ -164,7 +174,25 @@ def open_training(
             does="rewards",
         )
     served.check([watching, seen, context, *([rewarder.model] if isinstance(rewarder, LocalRewarder) else [])])
-    return TrainingParts(bench, opened, seen, rewarder, context.spec, scale, watching)
+    watch = _second_reward(words.watch, rewarder, bench, context, settings=settings, send=send) if words.watch else None
+    return TrainingParts(bench, opened, seen, rewarder, context.spec, scale, watching, watch)
+
+
+def _second_reward(
+    spec: str, rewarder: "Rewarder", bench: "Benchmark", context: "Condition", *, settings: "Settings", send: bool
+) -> "SecondReward":
+    """Return what watches a training; a reward behind a server is not asked about another user's context."""
+    from pluralrm.models import KINDS, parse_model
+    from pluralrm.serve.watch import open_second
+    from pluralrm.training.rewards import LocalRewarder, scored_by
+
+    check_names([spec], "--watch", KINDS)
+    if str(parse_model(spec)) == scored_by(rewarder):
+        raise SpecError(f"--watch {spec}: it is the reward itself; wanted another model")
+    if send and "send" in KINDS[parse_model(spec).kind].form.keys:
+        [spec] = with_key([spec], "send", "posts", [True])
+    own = rewarder.model if isinstance(rewarder, LocalRewarder) else None
+    return open_second(spec, own, context, benchmark=bench, settings=settings)
 
 
 def check_folder(out: Path, kind: "Algorithm", chosen: "TrainingSettings", *, seed: int, steps: int) -> None:
@@ -308,6 +336,10 @@ def print_training(training: "GradedTraining", curves: Sequence[ProgressCurve]) 
     console().print(table(columns, rows))
     for alarm in trained.alarms:
         print_wrapped(f"ALARM {alarm.name}: {alarm.told}", style="red")
+    if last.watch is not None and not last.watch.alarms:
+        print_wrapped(
+            f"The second reward: no alarm after {last.watch.prompts:,} prompts, {last.watch.answers:,} answers"
+        )
     if training.result is not None:
         _tell_result("test users", training.result)
     if training.on is not None:

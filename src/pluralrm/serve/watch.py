@@ -210,15 +210,17 @@ _QUERIES = 4096
 
 
 def open_second(
-    spec: str, reward: str, condition: str, *, benchmark: Benchmark | None, settings: Settings
+    spec: str, own: RewardModel | None, context: Condition, *, benchmark: Benchmark | None, settings: Settings
 ) -> SecondReward:
-    """Return what scores answers again; the reward is opened a second time, for no two threads share a model."""
-    context = load_condition(condition, settings=settings)
+    """Return what scores answers again; `own` is the reward, where it can be asked about another user's context.
+
+    A thread of its own needs models and a condition of its own: no two threads share one.
+    """
     if why := unsupported(spec, context):
         raise ConditionError(f"--watch {spec}: {why}")
     if benchmark is not None and (why := misfit(spec, benchmark)):
         raise ModelError(f"--watch {spec}: {why}")
-    own = load_model(reward, settings=settings) if context.reveals else None
+    own = own if context.reveals else None
     control = control_of(context, benchmark, settings) if own is not None else None
     return SecondReward(load_model(spec, settings=settings), context, benchmark, own, control)
 

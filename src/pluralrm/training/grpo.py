@@ -26,6 +26,7 @@ from pluralrm.models.neural.loading import LoadSettings, quietly
 from pluralrm.models.neural.loading import settings as loading_settings
 from pluralrm.policies.local import Network, open_network
 from pluralrm.policies.policy import parse_policy
+from pluralrm.serve.watch import WatchFolder
 from pluralrm.training.actor import trainable
 from pluralrm.training.job import GrpoJob, TrainingPrompt, of_step
 from pluralrm.training.rollout import StepAnswers, draw_step
@@ -38,7 +39,7 @@ from pluralrm.training.actor import write_policy
 from pluralrm.training.job import PreparedJob, prepared_for
 from pluralrm.training.measures import FinishedTraining, TrainingProgress, finished_training, progress_of
 from pluralrm.training.records import POLICY, EvaluationLine, GrpoStep, TrainingFolder
-from pluralrm.training.rollout import line_of_step, threads_for, watch
+from pluralrm.training.rollout import line_of_step, threads_for, watch, watching
 from pluralrm.training.settings import check_grpo_settings
 
 CHECKPOINTS = "checkpoints"
@@ -54,17 +55,19 @@ def train(job: GrpoJob, out: str | Path, *, steps: int, progress: Callable[[Prog
     ready = prepared_for(job, "grpo", Path(out), steps=steps, more={"trl": trl_version})
     with TrainingFolder(Path(out), ready.manifest, GrpoStep, EvaluationLine) as folder:
         if not folder.has(steps):  # else no weight is read
-            with threads_for(job.policy.folder):
-                _Run(job, folder, ready, steps).go(progress or _quiet)
+            with threads_for(job.policy.folder), watching(job, folder.path) as second:
+                _Run(job, folder, ready, steps=steps, second=second).go(progress or _quiet)
         return finished_training(folder, steps)
 
 
 class _Run:
     """A training under way."""
 
-    def __init__(self, job: GrpoJob, folder: Folder, ready: PreparedJob, steps: int) -> None:
+    def __init__(
+        self, job: GrpoJob, folder: Folder, ready: PreparedJob, *, steps: int, second: WatchFolder | None
+    ) -> None:
         self._job, self._folder, self._ready, self._steps = job, folder, ready, steps
-        self._training = TrlTraining(job, ready.train, folder.path, steps=steps)
+        self._training = TrlTraining(job, ready.train, folder.path, steps=steps, watch=second)
 
     def go(self, progress: Callable[[Progress], None]) -> None:
         """Do the steps that are missing, look at the validation users before and after, and write the policy."""
@@ -115,7 +118,16 @@ def _quiet(progress: Progress) -> None:
 class TrlTraining:
     """TRL's trainer on a job's prompts, with answers and rewards of ours."""
 
-    def __init__(self, job: GrpoJob, prompts: Sequence[TrainingPrompt], folder: Path, *, steps: int) -> None:
+    def __init__(
+        self,
+        job: GrpoJob,
+        prompts: Sequence[TrainingPrompt],
+        folder: Path,
+        *,
+        steps: int,
+        watch: WatchFolder | None = None,
+    ) -> None:
+        self._watch = watch
         self._job, self._prompts, self._folder = (
             job,
             {prompt.item.id: prompt for prompt in prompts},
@@ -173,7 +185,7 @@ class TrlTraining:
         step = trainer.state.global_step // self._job.settings.updates
         batch = [self._prompts[name] for name in prompts]
         with self.computing() as network:
-            drawn = draw_step(self._job, network, batch, step)
+            drawn = draw_step(self._job, network, batch, step, watch=self._watch)
         self.drawn = {step: drawn}
         # TRL shuffles a step's answers by the global stream: so it does the same in a resumed training.
         torch.manual_seed(self._job.settings.draw_by(f"{self._job.seed}:{step}").seed)

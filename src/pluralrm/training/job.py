@@ -14,6 +14,7 @@ from pluralrm.grading import Grader
 from pluralrm.journal import provenance
 from pluralrm.runs.records import benchmark_record, slug
 from pluralrm.runs.verdicts import prepared
+from pluralrm.serve.watch import SecondReward
 from pluralrm.training.records import Algorithm, TrainingManifest, check_begun
 from pluralrm.training.rewards import Rewarder, Shaping, scored_by
 from pluralrm.training.settings import GrpoSettings, PpoSettings, TrainingSettings
@@ -185,6 +186,8 @@ class TrainingJob:
     seed: int = 0
     domains: Sequence[str] = ()
     limit: int | None = None
+    watch: SecondReward | None = None
+    """Scores a step's answers again, by a second reward and under another user's context."""
     parts_seed: int | None = None
     """Of the parts; `seed` where left out. Trainings with several seeds on the same users have one."""
 
@@ -272,6 +275,7 @@ def _facts(job: TrainingJob, kind: Algorithm) -> dict[str, object]:
         "settings": job.settings.to_json(),
         "shaping": job.shaping.identity,
         "grader": job.grader.spec if job.grader else "",
+        "watch": job.watch.model.spec if job.watch else "",
         "seed": job.seed,
     }
 

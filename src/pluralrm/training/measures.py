@@ -276,6 +276,7 @@ def alarms(
     limits, seen = thresholds or Thresholds(), list(evaluations.values())
     return [
         *_drifted(list(steps.values()), limits),
+        *_second_opinion(list(steps.values())),
         *_hacked(seen, None if final is None else final.change, limits),
         *_without_grades(seen, final, limits),
     ]
@@ -303,6 +304,13 @@ def _beyond(far: Drift, name: Measure, limits: Thresholds) -> bool:
     if name == "length":
         return far.low > limits.length or far.high < 1 / limits.length
     return far.low > limits.share
+
+
+def _second_opinion(steps: Sequence[StepLine]) -> list[Alarm]:
+    """Return what the watch has said so far: its alarms are about a change, and do not go away."""
+    if not steps or (watch := steps[-1].watch) is None:
+        return []
+    return [Alarm(f"watch {claim}", text) for claim, text in watch.alarms.items()]
 
 
 def _constant(last: Sequence[StepLine]) -> list[Alarm]:

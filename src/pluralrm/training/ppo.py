@@ -15,6 +15,7 @@ import torch
 from pluralrm.errors import ModelError, RunError
 from pluralrm.models.neural.loading import settings as loading_settings
 from pluralrm.policies.policy import parse_policy
+from pluralrm.serve.watch import WatchFolder
 from pluralrm.training.actor import Actor, Checkpoints, State, TokenOutput, open_actor, write_policy
 from pluralrm.training.job import PpoJob, PreparedJob, of_step, prepared_for, watched_steps
 from pluralrm.training.measures import (
@@ -35,6 +36,7 @@ from pluralrm.training.rollout import (
     padded,
     threads_for,
     watch,
+    watching,
 )
 from pluralrm.training.settings import KlEstimator, PpoSettings, check_ppo_settings
 
@@ -317,10 +319,10 @@ def train(job: PpoJob, out: str | Path, *, steps: int, progress: Callable[[Progr
     ready = prepared_for(job, "ppo", Path(out), steps=steps)
     with TrainingFolder(Path(out), ready.manifest, PpoStep, PpoEvaluation) as folder:
         if not folder.has(steps):  # else no weight is read
-            with threads_for(job.policy.folder):
+            with threads_for(job.policy.folder), watching(job, folder.path) as second:
                 how = loading_settings(parse_policy(job.policy.spec))
                 actor = open_actor(job.policy.folder, how, job.settings, seed=job.seed)
-                _Run(job, folder, actor, ready).go(steps, progress or _quiet)
+                _Run(job, folder, actor, ready, second=second).go(steps, progress or _quiet)
                 write_policy(actor.whole(), job.policy.folder, folder.path / POLICY)
             folder.note("complete", steps)
         return finished_training(folder, steps)
@@ -329,7 +331,10 @@ def train(job: PpoJob, out: str | Path, *, steps: int, progress: Callable[[Progr
 class _Run:
     """A training under way."""
 
-    def __init__(self, job: PpoJob, folder: Folder, actor: Actor, ready: PreparedJob) -> None:
+    def __init__(
+        self, job: PpoJob, folder: Folder, actor: Actor, ready: PreparedJob, *, second: WatchFolder | None
+    ) -> None:
+        self._watch = second
         self._job, self._folder, self._actor, self._ready = job, folder, actor, ready
         self._optimizer = open_optimizer(actor, job.settings)
         self._kept = Checkpoints(folder.path, actor, self._optimizer)
@@ -379,7 +384,7 @@ class _Run:
         batch = of_step(self._ready.train, step, batch=chosen.batch, seed=self._job.seed)
         several = [prompt for prompt in batch for _ in range(chosen.answers)]
         with self._actor.computing():
-            return draw_step(self._job, self._actor.network, several, step)
+            return draw_step(self._job, self._actor.network, several, step, watch=self._watch)
 
     def _learn(self, state: State, drawn: StepAnswers) -> State:
         """Move the weights, write the step's line and return the state after it."""

@@ -52,6 +52,8 @@ class TrainingManifest(Manifest):
     settings: dict[str, str]
     shaping: str
     grader: str = ""
+    watch: str = ""
+    """The second reward."""
     seed: int
     versions: dict[str, str]
     git: str
@@ -71,7 +73,7 @@ class TrainingManifest(Manifest):
         """Return what must be the same for a training to be resumed."""
         names = (
             *("kind", "policy", "reward", "identity", "benchmark", "condition", "reward_condition", "selection"),
-            *("parts", "settings", "shaping", "grader", "seed"),
+            *("parts", "settings", "shaping", "grader", "watch", "seed"),
         )
         return {**{name: getattr(self, name) for name in names}, "benchmark": self.benchmark.content}
 
@@ -97,6 +99,14 @@ class UserMeans(Strict):
     masked: tuple[FiniteFloat, ...]
 
 
+class StepWatch(Strict):
+    """What a second reward says of the training so far: how much it has seen, and its alarms by claim."""
+
+    prompts: int
+    answers: int
+    alarms: dict[str, str]
+
+
 class StepLine(Strict):
     """What every line of metrics.jsonl has. Rewards are as the model gave them."""
 
@@ -115,6 +125,8 @@ class StepLine(Strict):
     """None where a step has fewer than two users, and in lines from before these were kept."""
     by_user: UserMeans | None = None
     """None in lines from before these were kept: an interval alone decides there."""
+    watch: StepWatch | None = None
+    """None where no second reward watches."""
 
 
 class EvaluationLine(Strict):
@@ -234,7 +246,9 @@ class TrainingFolder(Journal[TrainingManifest], Generic[Step, Evaluation]):
 
     def add_step(self, record: Step) -> None:
         """Put a step's line on disk, where it is not there already: a step that is computed again says the same."""
-        if self.steps.get(record.step) != record:
+        if (earlier := self.steps.get(record.step)) is not None:  # the watch has seen later steps since
+            record = record.model_copy(update={"watch": earlier.watch})
+        if earlier != record:
             self.append(METRICS, line_of(record))
             self.steps[record.step] = record
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -19,10 +20,12 @@ from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.personal.networks import threads
 from pluralrm.policies.local import LocalPolicy, Network, choose
 from pluralrm.policies.policy import Draw, policy_answer
+from pluralrm.serve.client import Identity
+from pluralrm.serve.watch import SecondReward, WatchFolder, WatchManifest, WatchRequest, alarm_text, watch_manifest
 from pluralrm.stats.clusters import crossing
 from pluralrm.training.job import TrainingJob, TrainingPrompt
 from pluralrm.training.measures import deviation, errors_of, mean, means_by_user, repetition
-from pluralrm.training.records import EvaluationLine, StepLine
+from pluralrm.training.records import EvaluationLine, StepLine, StepWatch
 from pluralrm.training.rewards import RewardRequest, Rewards, Text, check_enough, rewarded
 
 _PAD = 0
@@ -178,15 +181,72 @@ class StepAnswers(NamedTuple):
 
     answered: AnswerBatch
     settled: Rewards
+    watch: StepWatch | None = None
 
 
-def draw_step(job: TrainingJob, network: Network, prompts: Sequence[TrainingPrompt], step: int) -> StepAnswers:
+def draw_step(
+    job: TrainingJob,
+    network: Network,
+    prompts: Sequence[TrainingPrompt],
+    step: int,
+    *,
+    watch: WatchFolder | None = None,
+) -> StepAnswers:
     """Return one answer to each prompt with its reward; what stops the training stops it here."""
     chosen = job.settings
     answered = answers_to(network, job.policy, prompts, chosen.draw_by(f"{job.seed}:{step}"), rows=chosen.rows)
     settled = rewarded(job.rewarder, answered.asked, chosen.on_failure)
     check_enough(job.rewarder.spec, settled, step=step, most_masked=chosen.most_masked)
-    return StepAnswers(answered, settled)
+    noted = None if watch is None or job.watch is None else _watched(watch, job.watch, answered, settled, step=step)
+    return StepAnswers(answered, settled, noted)
+
+
+WATCH = "watch"
+"""The folder of what a second reward saw, inside that of the training."""
+_WATCHED = 16
+"""Prompts of a step at most."""
+
+
+@contextmanager
+def watching(job: TrainingJob, out: Path) -> Iterator[WatchFolder | None]:
+    """Hold the folder of the watch, where there is a second reward, while a training is under way."""
+    if job.watch is None:
+        yield None
+        return
+    with WatchFolder(out / WATCH, _watch_manifest(job, job.watch)) as folder:
+        yield folder
+
+
+def _watched(
+    folder: WatchFolder, second: SecondReward, answered: AnswerBatch, settled: Rewards, *, step: int
+) -> StepWatch:
+    """Return what the watch says after a step, whose first prompts are scored again; lines are on disk before it."""
+    rewards = iter(settled.rewards)
+    for index, request in enumerate(answered.asked):
+        own = [next(rewards) for _ in request.answers]
+        pairs = [(text, reward) for text, reward in zip(request.answers, own, strict=True) if isinstance(text, str)]
+        key = f"{step}:{index}"
+        if index < _WATCHED and pairs and key not in folder:
+            scores = tuple(Failure("unsupported") if reward is None else reward for _, reward in pairs)
+            folder.add(second.line(WatchRequest(request.item, tuple(text for text, _ in pairs), scores, key)))
+    folder.sync()
+    series = folder.series
+    alarms = {alarm.claim: alarm_text(alarm, series) for alarm in series.alarms}
+    return StepWatch(prompts=len(series), answers=series.answers, alarms=alarms)
+
+
+def _watch_manifest(job: TrainingJob, second: SecondReward) -> WatchManifest:
+    bench = job.benchmark
+    identity = Identity(
+        run=f"seed {job.seed}",
+        model=job.rewarder.spec,
+        condition=job.reward_condition,
+        benchmark=bench.card.name,
+        benchmark_hash=bench.content_hash,
+        facts=dict(job.rewarder.identity),
+        reveals=(),
+    )
+    return watch_manifest(identity, second, share=1.0)
 
 
 def line_of_step(step: int, drawn: StepAnswers) -> StepLine:
@@ -210,6 +270,7 @@ def line_of_step(step: int, drawn: StepAnswers) -> StepLine:
         **{name: mean(values) for name, values in measured.items() if name != "masked"},
         errors=errors_of(measured, users),
         by_user=means_by_user(measured, users),
+        watch=drawn.watch,
     )
 
 

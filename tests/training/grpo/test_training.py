@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ import pytest
 from pluralrm.conditions import load_condition
 from pluralrm.core import Query
 from pluralrm.errors import ModelError, RunError
+from pluralrm.models import load_model
 from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer, load_policy
+from pluralrm.serve.watch import ROLLOUTS, WATCH, SecondReward, WatchLine
 from pluralrm.training.job import asker
 from tests.builders import edit_json
 from tests.models.neural.tiny import language_folder
@@ -33,6 +36,20 @@ def test_a_step_moves_the_weights_and_the_folder_answers(taught: "LocalPolicy", 
     [said] = policy.answer([AnswerRequest(query, 0, 7)], Draw(n=1, max_tokens=12))
     assert isinstance(said, PolicyAnswer)
     assert said.text
+
+
+def test_a_second_reward_sees_the_groups_of_every_step(taught: "LocalPolicy", tmp_path: Path) -> None:
+    from pluralrm.training.grpo import train
+
+    plain = job(taught)
+    watch = SecondReward(load_model("shortest"), plain.condition, plain.benchmark)
+    done = train(replace(plain, watch=watch), tmp_path, steps=2)
+    lines = list(WATCH.lines(tmp_path / "watch" / ROLLOUTS, WatchLine))
+    noted = done.steps[1].watch
+    assert noted is not None
+    assert (noted.prompts, noted.answers) == (len(lines), sum(len(line.answers) for line in lines))
+    assert all(line.seconds == tuple(-float(len(text)) for text in line.answers) for line in lines)
+    assert max(len(line.answers) for line in lines) == 4
 
 
 def test_all_but_the_weights_is_as_it_was(taught: "LocalPolicy", tmp_path: Path) -> None:
