@@ -234,6 +234,8 @@ bench-personal-curve: $(VENV)/.dev
 	$(BIN)/python bench/personal_curve.py run build/personal-curve.jsonl
 	$(BIN)/python bench/personal_curve.py table build/personal-curve.jsonl
 	$(BIN)/python bench/personal_curve.py figure build/personal-curve.jsonl docs/images/personal-curve.svg
+	$(BIN)/python bench/personal_curve.py su64 build/personal-su64.jsonl --seeds 11
+	$(BIN)/python bench/personal_curve.py su64-table build/personal-su64.jsonl
 
 # 64 clients, 2,000 requests, 16 and 64 answers to a prompt: about ten minutes on two cores.
 bench-serve: $(VENV)/.dev

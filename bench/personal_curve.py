@@ -1,8 +1,10 @@
-"""The learning curve of `fit`: what a user's own pairs are worth, by how many users were trained on.
+"""The learning curves of `fit`: what a user's own pairs are worth, by how many users were trained on, and by pairs.
 
     python bench/personal_curve.py run FILE [--only gpo vpl] [--users 50 100] [--seeds 11 12] [--world A] [--set k=v]
     python bench/personal_curve.py table FILE [--world A]
     python bench/personal_curve.py figure FILE OUT.svg
+    python bench/personal_curve.py su64 FILE [--only eb] [--seeds 11]
+    python bench/personal_curve.py su64-table FILE
 
 `run` adds to FILE one line for each fit that is not there yet. A fit is that of `pluralrm fit ALGO` on a simulated
 world, on TF-IDF, with its defaults where --set gives nothing else. It is asked about 150 other people, 12 items each,
@@ -12,6 +14,12 @@ expected accuracies (the law of the choices is known), in points; its interval i
 world A    `simulated` as it comes, 20 pairs a user
 world B    everybody cares about two attributes, chooses more surely, and shares some of the taste; 20 pairs a user
 world C    as A, with 1 to 100 pairs a user, evenly on a logarithmic scale
+
+SU64, seen and unseen users with up to 64 pairs: an algorithm is fitted on the first 20 pairs of each of 200 users of
+world A, 15% of them held out. Seen users are 150 of those trained on, unseen users 150 people of another seed. Each is
+asked about 12 items that nobody was trained on, by the expected accuracy, after the first 0, 1, 2, 4, ..., 64 of their
+pairs are shown (a seen user's first 20 are those trained on). The gain is over `bt` fitted on the same pairs, paired by
+person; the control shows the pairs of another person of the same group.
 
 On tuning: the defaults were chosen on worlds with the seeds 1 and 2 and people of seed 900.
 """
@@ -46,14 +54,18 @@ from pluralrm.models.personal.fitting import FitRequest, held_out, size_of, trai
 WORLDS = {"A": "", "B": ",cares=2,sharpness=2,crowd=0.4", "C": ""}
 PAIRS, SHOWN, PEOPLE, ITEMS = 20, 8, 150, 12
 NAMES = ("lore", "pref", "gpo", "vpl", "pal-a", "pal-b")
+SU64 = (0, 1, 2, 4, 8, 16, 32, 64)
+SU64_USERS = 200
+SU64_NAMES = ("eb", "knn", "maml", *NAMES)
+GROUPS = ("seen", "unseen")
 
 
 Row = dict[str, Any]
 
 
-def world(name: str, users: int, seed: int) -> Benchmark:
-    pairs = 100 if name == "C" else PAIRS
-    return load_benchmark(f"simulated:users={users},items=1,posts=1,pairs={pairs},seed={seed}{WORLDS[name]}")
+def world(name: str, users: int, seed: int, *, pairs: int = PAIRS, items: int = 1) -> Benchmark:
+    pairs = 100 if name == "C" and items == 1 else pairs
+    return load_benchmark(f"simulated:users={users},items={items},posts=1,pairs={pairs},seed={seed}{WORLDS[name]}")
 
 
 def as_uneven(users: Sequence[User], seed: int) -> list[User]:
@@ -63,43 +75,63 @@ def as_uneven(users: Sequence[User], seed: int) -> list[User]:
     ]
 
 
-class Data:
-    """A world as arrays: who is trained on and held out, and the people asked about with the law of their choices."""
+class People:
+    """People asked about, as arrays, with the law of their choices."""
 
-    def __init__(self, name: str, users: int, seed: int) -> None:
-        bench = world(name, users, seed)
+    def __init__(self, bench: Benchmark, users: Sequence[User], features: FeatureMap) -> None:
+        names = [user.id for user in users]
+        place = {name: index for index, name in enumerate(names)}
+        law = dict(zip((item.id for item in bench.items), choice_table(bench, "taste"), strict=True))
+        items = sorted(
+            (item for item in bench.items if item.user is not None and item.user.id in place),
+            key=lambda item: place[item.user.id],
+        )
+        self.users = [_arrays(user, features) for user in users]
+        texts = [AnswerText(item.prompt, answer) for item in items for answer in item.candidates]
+        shape = (len(users), ITEMS * 2, -1)
+        self.answers = features.vectors(texts, "answer").reshape(shape)
+        prompts = [item.prompt for item in items for _ in item.candidates]
+        self.prompts = features.vectors(prompts, "text").reshape(shape)
+        self.law = np.array([law[item.id] for item in items]).reshape(len(users), ITEMS, 2)
+
+
+class Data:
+    """A world as arrays: who is trained on and held out, and the people asked about."""
+
+    def __init__(self, name: str, users: int, seed: int, *, shown: int = SHOWN, items: int = 1) -> None:
+        bench = world(name, users, seed, pairs=max(shown, PAIRS), items=items)
         asked = FitRequest(read_settings("pref", {}))
-        people = trainable(bench, asked)
-        people = as_uneven(people, seed) if name == "C" else people
+        whole = trainable(bench, asked)
+        people = as_uneven(whole, seed) if name == "C" else [_first(user, PAIRS) for user in whole]
         held = held_out(bench, people, asked)
         trained = [user for user in people if user.id not in held]
         self.size = size_of(people, held)
         self.features = fit_features(parse_features("tfidf"), training_texts(trained), seed=0, cache=None)
         self.train = [_arrays(user, self.features) for user in trained]
         self.held_out = [_arrays(user, self.features) for user in people if user.id in held]
-        new = f"simulated:users={PEOPLE},items={ITEMS},posts=1,pairs={SHOWN},seed={7000 + seed}{WORLDS[name]}"
-        others = load_benchmark(new)
-        self.people = [_arrays(user, self.features) for user in others.users]
-        texts = [AnswerText(item.prompt, answer) for item in others.items for answer in item.candidates]
-        shape = (PEOPLE, ITEMS * 2, -1)
-        self.answers = self.features.vectors(texts, "answer").reshape(shape)
-        prompts = [item.prompt for item in others.items for _ in item.candidates]
-        self.prompts = self.features.vectors(prompts, "text").reshape(shape)
-        self.law = np.array(choice_table(others, "taste")).reshape(PEOPLE, ITEMS, 2)
+        others = world(name, PEOPLE, 7000 + seed, pairs=shown, items=ITEMS)
+        self.groups = {"unseen": People(others, others.users, self.features)}
+        if items == ITEMS:
+            seen = [user for user in whole if user.id not in held][:PEOPLE]
+            self.groups["seen"] = People(bench, seen, self.features)
+
+
+def _first(user: User, pairs: int) -> User:
+    return replace(user, preferences=user.preferences[:pairs])
 
 
 def _arrays(user: User, features: FeatureMap) -> UserExamples:
     return examples_of(UserView(user.id, (), user.preferences), features, 0)
 
 
-def credit(algorithm: Algorithm, shared: State, states: Sequence[State], data: Data) -> np.ndarray:
+def credit(algorithm: Algorithm, shared: State, states: Sequence[State], people: People) -> np.ndarray:
     """Return each person's expected accuracy by somebody's parameters."""
-    found = []
+    accuracies = []
     for place, state in enumerate(states):
-        rewards = algorithm.score(shared, state, data.prompts[place], data.answers[place]).reshape(ITEMS, 2)
+        rewards = algorithm.score(shared, state, people.prompts[place], people.answers[place]).reshape(ITEMS, 2)
         second = np.sign(rewards[:, 1] - rewards[:, 0]) / 2 + 0.5
-        found.append(((1 - second) * data.law[place, :, 0] + second * data.law[place, :, 1]).mean())
-    return np.array(found)
+        accuracies.append(((1 - second) * people.law[place, :, 0] + second * people.law[place, :, 1]).mean())
+    return np.array(accuracies)
 
 
 def measure(settings: Hyper, data: Data) -> dict[str, object]:
@@ -107,14 +139,75 @@ def measure(settings: Hyper, data: Data) -> dict[str, object]:
     busy = time.process_time()
     fitted = algorithm.fit(data.train, data.held_out, seed=0, log=lambda _: None)
     cpu = time.process_time() - busy
-    states = [algorithm.adapt(fitted.shared, user) for user in data.people]
-    own, lent = (credit(algorithm, fitted.shared, some, data) for some in (states, [*states[1:], states[0]]))
+    people = data.groups["unseen"]
+    states = [algorithm.adapt(fitted.shared, user) for user in people.users]
+    own, lent = (credit(algorithm, fitted.shared, some, people) for some in (states, [*states[1:], states[0]]))
     return {
         "cpu": round(cpu, 1),
         "epochs": len(fitted.curve),
         "own": own.round(5).tolist(),
         "lent": lent.round(5).tolist(),
     }
+
+
+def measure_su64(settings: Hyper, data: Data) -> dict[str, object]:
+    """Return each person's accuracy by group and number of pairs shown; `lent` is with the next person's pairs."""
+    algorithm = load_algorithm(settings.algorithm, settings)
+    busy = time.process_time()
+    fitted = algorithm.fit(data.train, data.held_out, seed=0, log=lambda _: None)
+    row: dict[str, object] = {"cpu": round(time.process_time() - busy, 1), "epochs": len(fitted.curve)}
+    for group, people in data.groups.items():
+        for shown in SU64 if algorithm.needs else SU64[:1]:
+            states = [algorithm.adapt(fitted.shared, user.only(slice(shown))) for user in people.users]
+            for kind, some in (("own", states), ("lent", [*states[1:], states[0]])):
+                row[f"{group} {kind} {shown}"] = credit(algorithm, fitted.shared, some, people).round(4).tolist()
+    return row
+
+
+def run_su64(file: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
+    """Fit what is not in the file yet; `bt` first, which all are compared with."""
+    done = {(row["algorithm"], row["seed"]) for row in _rows(file)}
+    for seed in seeds:
+        open_ = [name for name in ("bt", *names) if (name, seed) not in done]
+        data = Data("A", SU64_USERS, seed, shown=SU64[-1], items=ITEMS) if open_ else None
+        for name in open_:
+            settings = read_settings(name, {}).sized(data.size)
+            row = {"algorithm": name, "seed": seed, "size": data.size._asdict(), **measure_su64(settings, data)}
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("a") as out:
+                out.write(json.dumps(row) + "\n")
+            print(name, seed, row["cpu"], flush=True)
+
+
+def su64_gains(file: Path, group: str, kind: str) -> dict[str, dict[int, tuple[float, float, float]]]:
+    """Return the gain over `bt` in points with its 95% interval over people, by algorithm and pairs shown."""
+    rows = {(row["algorithm"], row["seed"]): row for row in _rows(file)}
+    gains: dict[str, dict[int, tuple[float, float, float]]] = {}
+    for name in SU64_NAMES:
+        several = [(row, rows["bt", seed]) for (algorithm, seed), row in rows.items() if algorithm == name]
+        for shown in SU64 if several else ():
+            pairs = [{"own": row[f"{group} {kind} {shown}"], "lent": bt[f"{group} own 0"]} for row, bt in several]
+            gains.setdefault(name, {})[shown] = _gain(pairs)
+    return gains
+
+
+def su64_table(file: Path) -> None:
+    """Print the gains as a table in Markdown: unseen users, then seen ones, then unseen ones by another's pairs."""
+    rows = [row for row in _rows(file) if row["algorithm"] == "bt"]
+    base = {group: 100 * np.mean([row[f"{group} own 0"] for row in rows]) for group in GROUPS}
+    print("bt:", ", ".join(f"{group} {accuracy:.1f}" for group, accuracy in base.items()))
+    own, seen, lent = (su64_gains(file, *key) for key in (("unseen", "own"), ("seen", "own"), ("unseen", "lent")))
+    print("| ALGO |", " | ".join(map(str, SU64)), "| seen, 8 | seen, 64 | another's 64 |")
+    print("|---" * (len(SU64) + 4) + "|")
+    for name, row in own.items():
+        cells = [_cell(row[shown], whole=shown in (8, 64)) for shown in SU64]
+        others = [_cell(gain) for gain in (seen[name][8], seen[name][64], lent[name][64])]
+        print(f"| `{name}` |", " | ".join([*cells, *others]), "|")
+
+
+def _cell(gain: tuple[float, float, float], *, whole: bool = True) -> str:
+    value, low, high = gain
+    return f"{value:+.1f}" + f" [{low:.1f}, {high:.1f}]" * whole
 
 
 def run(file: Path, wanted: Sequence[Row]) -> None:
@@ -197,10 +290,10 @@ def figure(file: Path, out: Path) -> None:
 def main() -> None:
     """Do what is asked for on the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("verb", choices=["run", "table", "figure"])
+    parser.add_argument("verb", choices=["run", "table", "figure", "su64", "su64-table"])
     parser.add_argument("file", type=Path)
     parser.add_argument("out", type=Path, nargs="?")
-    parser.add_argument("--only", nargs="+", default=list(NAMES), choices=list(ALGORITHMS))
+    parser.add_argument("--only", nargs="+", default=None, choices=list(ALGORITHMS))
     parser.add_argument("--users", nargs="+", type=int, default=[50, 100, 175, 400])
     parser.add_argument("--seeds", nargs="+", type=int, default=[11, 12])
     parser.add_argument("--world", default="A", choices=list(WORLDS))
@@ -212,9 +305,14 @@ def main() -> None:
         parser.error("figure: wanted FILE OUT.svg")
     elif asked.verb == "figure":
         figure(asked.file, asked.out)
+    elif asked.verb == "su64-table":
+        su64_table(asked.file)
+    elif asked.verb == "su64":
+        with threadpool_limits(limits=1):
+            run_su64(asked.file, asked.only or SU64_NAMES, asked.seeds)
     else:
         given = dict(text.split("=", 1) for text in asked.set)
-        places = product(asked.users, asked.seeds, asked.only)
+        places = product(asked.users, asked.seeds, asked.only or NAMES)
         wanted = [
             {"world": asked.world, "users": users, "seed": seed, "algorithm": name, "given": given}
             for users, seed, name in places
