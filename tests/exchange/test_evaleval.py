@@ -1,5 +1,6 @@
 """Do runs come back whole from files of the common schema, and does each file fit it?"""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Failure, User, Verdict
@@ -17,10 +19,10 @@ from pluralrm.errors import BenchmarkError, PluralrmError, RunError
 from pluralrm.exchange import evaleval
 from pluralrm.exchange.evaleval import Publisher, write_evaleval
 from pluralrm.metrics import measure, summary
-from pluralrm.runs import load_run, score
+from pluralrm.runs import find_runs, load_run, score
 from pluralrm.runs.imported import ImportOptions, import_runs
 from tests.builders import Scripted, bakery, card, edit_json, empty_run
-from tests.exchange.trips import KEPT, Spoken, back, by_text, cells, numbers, plain, reordered, scored
+from tests.exchange.trips import HOSTILE, KEPT, Spoken, back, by_text, cells, numbers, plain, reordered, scored
 
 SCHEMAS = json.loads((Path(__file__).parent / "evaleval.schema.json").read_text())
 Cell = tuple[Benchmark, Spoken, str]
@@ -242,6 +244,33 @@ def test_the_schema_refuses_what_it_should() -> None:
         fits({"schema_version": "0.3.0"}, "aggregate")
     with pytest.raises(jsonschema.ValidationError):
         fits({"schema_version": "0.3.0", "metadata": {"n": 1}}, "instance")
+
+
+ODD = [None, 3, "x", "..", "", [], [1], {}, {"a": 1}, True, 1e999, HOSTILE]
+
+
+@settings(max_examples=15)
+@given(data=st.data())
+def test_whatever_a_file_holds_it_is_a_run_or_one_of_our_errors(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "odd"
+    bench = bakery(3)
+    if not (folder / "own").exists():
+        score(bench, Scripted(), "recent:1", out=folder / "own")
+    [path] = find_runs(folder / "own")
+    files = write_evaleval(path, folder / "out")
+    aggregate = data.draw(st.booleans())
+    file = files[not aggregate]
+    lines = [json.loads(text) for text in ([file.read_text()] if aggregate else file.read_text().splitlines())]
+    holder = lines[data.draw(st.integers(0, len(lines) - 1))]
+    for _ in range(data.draw(st.integers(0, 2))):  # a member of a member
+        inner = [value for value in holder.values() if isinstance(value, dict) and value]
+        holder = data.draw(st.sampled_from(inner)) if inner else holder
+    holder[data.draw(st.sampled_from(sorted(holder)))] = data.draw(st.sampled_from(ODD))
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    with contextlib.suppress(PluralrmError):
+        assert len(back(evaleval, file, bench, folder, form="evaleval").rows) == 3
 
 
 def test_a_partly_failed_item_keeps_its_scores(tmp_path: Path) -> None:

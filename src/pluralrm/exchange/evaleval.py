@@ -273,13 +273,13 @@ def _document(file: Path) -> Json:
 def _rows(file: Path, refuse: Refuse) -> Iterator[tuple[Place, Mapping[str, object]]]:
     """Yield the instances of a file, or of the one that an aggregate names; then its hash must be the stated one."""
     if file.suffix == ".json":
-        details = cast("Json", _document(file).get("detailed_evaluation_results") or {})
+        details = _mapping(_document(file).get("detailed_evaluation_results"))
         if not details:
             raise BenchmarkError(
                 f"{visible(str(file))} has no instances, so no item can be compared. 'pluralrm import leaderboard' "
                 "makes a table of such files"
             )
-        aggregate, file = file, file.with_name(Path(str(details.get("file_path"))).name)
+        aggregate, file = file, file.parent / Path(str(details.get("file_path"))).name
         _check(aggregate, file, details)
     for location, raw in read_rows(file, refuse, nan=True):
         yield location, _answer(raw)

@@ -14,14 +14,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, cast, get_args
 
 from pydantic import ValidationError
 
 from pluralrm.benchmarks.rows import Place, describe, shortened
 from pluralrm.benchmarks.schema import Id, Part
 from pluralrm.core import Exchange, Failure, Item, Reveals, Row, Run, Score, Vote
-from pluralrm.errors import ConditionError, RunError
+from pluralrm.errors import PluralrmError, RunError
 from pluralrm.journal import parse_json, unsealed_line
 from pluralrm.labels import TRAIT
 from pluralrm.metrics.units import numbers, top_credit
@@ -210,11 +210,16 @@ def header_from(facts: Json) -> RunHeader:
     condition = str(facts.get("condition") or "none")
     try:
         declared_condition(condition)
-    except ConditionError:
+    except PluralrmError:
         condition = f"{DECLARED}:{condition}"
     name = facts.get("name") or facts.get("model") or ""
-    trained, reveals = (tuple(map(str, cast("list[object]", facts.get(key) or []))) for key in ("trained", "reveals"))
+    trained, words = (_texts(facts.get(key)) for key in ("trained", "reveals"))
+    reveals = tuple(word for word in words if word in get_args(Reveals))
     return RunHeader(str(name), condition, trained, cast("tuple[Reveals, ...]", reveals))
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 # ---------------------------------------------------------------- back
