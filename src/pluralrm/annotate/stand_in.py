@@ -7,6 +7,7 @@ second file or a run as judge.
 gpt may stand in for a person: it agrees with the others as well as 9 of 12 people do, epsilon 0.1
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -244,6 +245,9 @@ def stand_ins(
             f"{source}: {judge.name} judged no item that two other people labelled; they labelled "
             f"{f'items such as {listed(items)}' if items else 'none'}"
         )
+    unjudged = [name for name in dimensions if name not in names] if judge.run is None and not dimension else []
+    if unjudged:
+        warnings.warn(f"{source}: {judge.name} has no label in {listed(unjudged)}: not compared", stacklevel=2)
     return results
 
 
