@@ -49,7 +49,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 def _seen(query: Query) -> str:
     """Return every text of a query, and every template's rendering of it."""
-    filled = ("audit-", "build-", "grade-", "synthesize-p")  # persona and pairs: those are not filled from a Query
+    filled = ("audit-", "build-", "grade-", "synthesize-p", "synthesize-su")  # persona, pairs, summary: not of a Query
     names = [name for name in template_names() if not name.startswith((*filled, "sample-"))]
     rendered = [load_template(name).render(query, query.candidates[:2]) for name in names]
     rendered += [turn.content for turn in load_template("sample-v1").turns(query)]
