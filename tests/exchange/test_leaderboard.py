@@ -92,6 +92,20 @@ def test_letters_say_which_models_differ(runs: Path) -> None:
             assert bool(one & other) != pair.significant
 
 
+def test_all_benchmarks_are_beside_each_other_in_the_order_of_mean_places(tmp_path: Path) -> None:
+    for items in (24, 16, 8):
+        folders(tmp_path / str(items), items=items, models=("a", "b"))
+    site = build_site(read_sources([tmp_path]))
+    tables = [
+        [row["model"] for row in board["models"] if row["rank_low"] is not None]
+        for board in json.loads(site.files["leaderboard.json"])["benchmarks"]
+    ]
+    names = {name for table in tables for name in table}
+    means = {name: sum(table.index(name) for table in tables) for name in names}
+    links = re.findall(r'<a href="models/(\w)\.html">', site.files["index.html"])
+    assert links[-len(names) :] == sorted(names, key=lambda name: means[name])
+
+
 def test_the_site_is_a_static_space(site: Site) -> None:
     assert re.match(r'---\ntitle: ".+"\nsdk: static\napp_file: index.html\n---\n', site.files["README.md"])
 

@@ -191,7 +191,7 @@ def _models(section: Section, title: str, pages: Mapping[str, SitePage]) -> Page
             f"{value.failed:,}{_best(section, row)}",
         ]
         rows.append(cells)
-    return PageTable(f"Models on {title}", heads, rows, "", "board sorts", head=1)
+    return PageTable(f"Models on {title}", heads, rows, "", "board ranked sorts", head=1)
 
 
 def _points(row: OverviewRow) -> tuple[TableCell, TableCell]:
@@ -271,10 +271,13 @@ def _rows_of(spec: str, section: Section) -> list[OverviewRow]:
     return [row for row in section.overview.rows if row.model == spec and not row.oracle]
 
 
-def _standing(spec: str, every: Sequence[Section]) -> tuple[float, str]:
-    """Return what models are ordered by: on how many benchmarks others are certainly better, at the mean."""
-    lows = [row.rank.low for section in every for row in _rows_of(spec, section)[:1] if row.rank is not None]
-    return (sum(lows) / len(lows) if lows else float("inf")), spec
+def _standing(spec: str, every: Sequence[Section]) -> float:
+    """Return by what models are ordered: the mean of how far down the tables they stand, from 0 to 1."""
+    heights = []
+    for section in every:
+        ranked = [row.model for row in section.overview.rows if row.rank is not None]
+        heights += [ranked.index(spec) / len(ranked)] if spec in ranked else []
+    return sum(heights) / len(heights) if heights else 1.0
 
 
 def _best_cell(spec: str, section: Section) -> TableCell:
