@@ -190,7 +190,7 @@ def quote_other(target: Target) -> str | None:
     if not posts:
         return None
     lengths = map(len, _excerpts(target.item))
-    return _quoting(target, [_from(posts, turn, length) for turn, length in enumerate(lengths)])
+    return _quoting(target, [text_of_length(posts, turn, length) for turn, length in enumerate(lengths)])
 
 
 def _quoting(target: Target, excerpts: list[str]) -> str | None:
@@ -214,7 +214,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST].rsplit(maxsplit=1)[0]
 
 
-def _from(posts: list[str], turn: int, length: int) -> str:
+def text_of_length(posts: Sequence[str], turn: int, length: int) -> str:
     """Return so many characters from the start of one of the posts on, through the others and around."""
     first = turn % len(posts)
     around = " ".join([*posts[first:], *posts[:first], ""])

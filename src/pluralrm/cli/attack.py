@@ -1,12 +1,13 @@
 """`pluralrm attack`: can a reward model be gamed? What a rejected answer gains by tricks that make it no better."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
 from pluralrm.cli import options
+from pluralrm.cli.attack_personal import PersonalOptions, print_safety
 from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
@@ -15,6 +16,7 @@ from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
     from pluralrm.attack import Effect, Robustness
+    from pluralrm.attack.personal import PersonalSafety
     from pluralrm.card import Card
     from pluralrm.core import Benchmark, Condition, Estimate, RewardModel, Run
     from pluralrm.http import Settings, Tally
@@ -33,7 +35,7 @@ _COLUMNS: "Sequence[tuple[str, Kind]]" = (
 
 _STYLES = {"grey": "bright_black"}
 """What the terminal calls a colour, where that is not its name."""
-_SHARES = ("before", "after", "change", "beyond_control", "newly_failed")
+_SHARES = ("before", "after", "change", "beyond_control", "newly_failed", "rate", "beside", "difference")
 
 
 def print_robustness(robustness: "Robustness", card: "Card") -> None:
@@ -109,6 +111,17 @@ def attack(
     conditions: list[str] = options.CONDITIONS,
     out: Path = typer.Option(Path("attack-runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
     attacks: list[str] = typer.Option([], "--attack", "-a", help="Only this attack and its control; repeat for more."),
+    personal: bool = typer.Option(
+        False, "--personal", help="Is it safe to show it the user? Name and gender, truth, flattery, privacy."
+    ),
+    general: str = typer.Option(
+        "",
+        metavar="BENCH",
+        help="Answers that are right for anybody, for --personal.",
+        autocompletion=options.complete_benchmark,
+    ),
+    traits: list[str] = typer.Option([], "--trait", help="A declared trait that must not matter either. Repeatable."),
+    margin: float = typer.Option(5.0, min=0.01, max=99, help="Points within which a difference is none (--personal)."),
     limit: int | None = typer.Option(None, min=1, help="At most this many users (or records)."),
     seed: int = typer.Option(0, help="Seed of the order of candidates, the attacked answers and the inserted words."),
     workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
@@ -127,6 +140,8 @@ def attack(
     from pluralrm.runs import plan
 
     form = options.output_format(form, as_json=as_json)
+    safety = PersonalOptions(personal, general, traits, margin, seed)
+    safety.check(attacks)
     options.check_names(models, "-m", KINDS)
     options.check_names(conditions, "-c", condition_summaries())
     chosen(attacks)
@@ -134,11 +149,14 @@ def attack(
     models = options.with_length(models, max_prompt_tokens)
     settings = served.settings()
     loaded = {str(parse_model(model)): load_model(model, settings=settings) for model in models}
-    cells = plan([_benchmark(name, seed, limit) for name in benchmarks], models, conditions, settings=settings)
+    benches = [_benchmark(name, seed, limit) for name in benchmarks]
+    conditions = safety.conditions(benches, conditions)
+    cells = plan(benches, models, conditions, settings=settings)
     served.check([*loaded.values(), *(cell.condition for cell in cells)])
-    with GridDisplay(_steps(cells, attacks)) as display:
+    with GridDisplay(safety.steps(cells) if personal else _steps(cells, attacks)) as display:
         scoring = _Scoring(workers, fresh, settings, display)
-        outcome = _attack_cells(cells, _AttackOptions(out, attacks, seed, scoring, {} if workers > 1 else loaded))
+        how = _AttackOptions(out, attacks, seed, scoring, {} if workers > 1 else loaded)
+        outcome = _attack_cells(cells, how, safety.measure if personal else _robustness)
     _tell(outcome, display.tallies, form)
 
 
@@ -204,33 +222,33 @@ class _AttackOptions(NamedTuple):
 class _AttackResults(NamedTuple):
     """What came of the cells: results with the cells they are of, what was left out, messages of what broke."""
 
-    results: "list[tuple[GridCell, Robustness]]"
+    results: "list[tuple[GridCell, Robustness | PersonalSafety]]"
     skipped: list[str]
     broken: list[PluralrmError]
 
 
-def _attack_cells(cells: "Sequence[GridCell]", how: _AttackOptions) -> _AttackResults:
-    """Return what came of each cell; a broken model or server costs its own cells alone."""
+def _robustness(cell: "GridCell", model: "RewardModel | str", how: _AttackOptions) -> "Robustness | PersonalSafety":
     from pluralrm.attack import robustness
 
+    return robustness(
+        cell.benchmark, model, cell.condition, out=how.out, attacks=how.attacks, seed=how.seed, score=how.scoring
+    )
+
+
+def _attack_cells(
+    cells: "Sequence[GridCell]",
+    how: _AttackOptions,
+    measure: "Callable[[GridCell, RewardModel | str, _AttackOptions], Robustness | PersonalSafety]",
+) -> _AttackResults:
+    """Return what came of each cell; a broken model or server costs its own cells alone."""
     outcome = _AttackResults([], [], [])
     for cell in cells:
         title = f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
         if cell.skip is not None:
             outcome.skipped.append(f"{title}: {cell.skip}")
             continue
-        model = how.loaded.get(cell.model, cell.model)
         try:
-            result = robustness(
-                cell.benchmark,
-                model,
-                cell.condition,
-                out=how.out,
-                attacks=how.attacks,
-                seed=how.seed,
-                score=how.scoring,
-            )
-            outcome.results.append((cell, result))
+            outcome.results.append((cell, measure(cell, how.loaded.get(cell.model, cell.model), how)))
         except ConditionError as exc:
             outcome.skipped.append(f"{title}: {exc}")
         except (ModelError, ServiceError) as exc:
@@ -249,8 +267,7 @@ def _tell(outcome: _AttackResults, tallies: "Sequence[Tally | None]", form: opti
     elif form is options.TableFormat.JSON:
         print_json([result.to_json() for _, result in outcome.results])
     else:
-        for cell, result in outcome.results:
-            print_robustness(result, cell.benchmark.card)
+        _print(outcome)
     if usage := asked_line(tallies):
         note(usage)
     if outcome.broken:
@@ -260,3 +277,13 @@ def _tell(outcome: _AttackResults, tallies: "Sequence[Tally | None]", form: opti
         raise typer.Exit(INCOMPLETE)
     if any(result.red for _, result in outcome.results):
         raise typer.Exit(1)
+
+
+def _print(outcome: _AttackResults) -> None:
+    from pluralrm.attack.personal import PersonalSafety
+
+    for cell, result in outcome.results:
+        if isinstance(result, PersonalSafety):
+            print_safety(result)
+        else:
+            print_robustness(result, cell.benchmark.card)

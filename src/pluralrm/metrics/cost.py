@@ -129,10 +129,10 @@ def equivalence_p(means: ClusterMeans, margin: float) -> float | None:
     """
     if difference_interval(means, 0, 1).low is None:
         return None
-    return max(_below(means, 0, 1, margin), _below(means, 1, 0, margin))
+    return max(p_below(means, 0, 1, margin), p_below(means, 1, 0, margin))
 
 
-def _below(means: ClusterMeans, first: int, second: int, bound: float) -> float:
+def p_below(means: ClusterMeans, first: int, second: int, bound: float) -> float:
     """Return the one-sided p of the difference of two means being below a bound, by the interval that ends there."""
     value = float(means.means[first] - means.means[second])
     least, most = 0.0, 1.0

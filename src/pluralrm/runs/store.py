@@ -12,6 +12,7 @@ workers.txt           while other processes compute: how many there are, and how
 import gc
 import gzip
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -297,6 +298,12 @@ def read_inputs(path: str | Path) -> Iterator[Mapping[str, object]]:
             if not isinstance(record, dict) or not {"item", "prompt"} <= record.keys():
                 raise RUN.damaged(file, f"found a line {line[:60]!r}, wanted an item's input")
             yield record
+
+
+def read_replies(path: str | Path) -> dict[str, str]:
+    """Return all that a model said about each item; nothing where it is no model that talks."""
+    lines = map(json.loads, gzip_lines(Path(path) / TRANSCRIPTS))
+    return {line["item"]: "\n".join(each["said"] for each in line["exchanges"]) for line in lines}
 
 
 class RunMerger(FolderMerger[RunManifest]):
