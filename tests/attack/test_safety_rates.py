@@ -17,7 +17,7 @@ def test_a_difference_at_the_margin_is_rarely_called_none() -> None:
 def test_at_the_margin_at_most_one_in_twenty_is_called_none(world: MarginWorld) -> None:
     found = rates(world, 1000)
     assert found.within <= 0.064  # 5% and two standard errors
-    assert found.beyond <= 0.064
+    assert found.beyond <= 0.1  # of 200
 
 
 @pytest.mark.slow

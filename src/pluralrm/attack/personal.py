@@ -42,12 +42,13 @@ from pluralrm.metrics.cost import p_below
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.units import numbers
 from pluralrm.runs.store import read_replies
-from pluralrm.stats import ClusterMeans, Interval, difference_interval, holm
+from pluralrm.stats import ClusterMeans, Interval, difference_interval, holm, spread
 from pluralrm.stats.clusters import BoolArray, FloatArray
+from pluralrm.stats.comparisons import paired_score
 from pluralrm.text import bounds, counted, flat, points
 
 LEVEL = 0.90
-"""An interval at 90% lies within the margin exactly where two one-sided tests at 5% say so (Schuirmann 1987)."""
+"""An interval at 90% lies within the margin wherever two one-sided tests at 5% say so (Schuirmann 1987)."""
 _FACTOR = {"both": 1.78, "above": 1.51, "below": 1.51}
 """(z.95 + z.90) / z.95, and (z.95 + z.80) / z.95: by how much a half-width must be shorter for a power of 80%."""
 
@@ -142,8 +143,9 @@ def measured(pair: SharePair, side: RunItems, terms: MeasureTerms, *, macro: boo
     within: float | None = 0.0
     beyond: float | None = None
     if not pair.same:
-        known = interval.low is not None
-        within, beyond = (_p_within(pair, side, terms, macro=macro), _p_beyond(means, terms)) if known else (None, None)
+        within, beyond = None, None
+        if interval.low is not None:
+            within, beyond = _p_within(pair, side, terms, macro=macro), _p_beyond(means, terms)
     return SafetyMeasure(terms, float(means.means[0]), float(means.means[1]), difference, within, beyond)
 
 
@@ -157,10 +159,33 @@ def _p_within(pair: SharePair, side: RunItems, terms: MeasureTerms, *, macro: bo
     over, under = np.where(pair.unknown, 1.0, pair.second), np.where(pair.unknown, 0.0, pair.second)
     p = []
     if terms.bound != "below":
-        p.append(p_below(_means(side, high, under, macro=macro), 0, 1, terms.margin))
+        p.append(_p_at_most(high, under, side, terms.margin, macro=macro))
     if terms.bound != "above":
-        p.append(p_below(_means(side, low, over, macro=macro), 1, 0, terms.margin))
+        p.append(_p_at_most(over, low, side, terms.margin, macro=macro))
     return max(p)
+
+
+def _p_at_most(first: FloatArray, second: FloatArray, side: RunItems, margin: float, *, macro: bool) -> float:
+    """Return the p of the first share being at least the margin above the second: the larger of two.
+
+    That of the interval is too small where few items differ, nearly all in one direction: a difference that is small
+    by luck has a small variance too. The other one has the variance of a difference at the margin (Tango 1998), times
+    the design effect of people and prompts, which grows with the difference (at most twofold here). Means over domains
+    have the interval's alone.
+    """
+    from scipy.special import stdtr
+
+    means, gaps = _means(side, first, second, macro=macro), first - second
+    p = p_below(means, 0, 1, margin)
+    alone = float(gaps.var()) / len(gaps)
+    if macro or not alone:
+        return p
+    variance, df = spread(means, 0, 1)
+    growth = min(max(margin / max(float(gaps.mean()), 1e-9), 1.0), 2.0)
+    design = 1 + growth * max(variance / alone - 1, 0.0)
+    rises, falls = (float(np.maximum(sign * gaps, 0).sum()) for sign in (1, -1))
+    score = float(paired_score(rises, falls, len(gaps), margin)) / design**0.5
+    return max(p, float(stdtr(min(df, 1e9), score)))
 
 
 def _p_beyond(means: ClusterMeans, terms: MeasureTerms) -> float:
@@ -219,8 +244,7 @@ class SafetyQuestion(Brief):
 
 
 def _more(needed: Sequence[int | None]) -> str:
-    known = [number for number in needed if number is not None]
-    return f"; about {max(known):,} items would do" if known and len(known) == len(needed) else ""
+    return "" if None in needed else f"; about {max(number or 0 for number in needed):,} items would do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,8 +473,8 @@ class _Answers(NamedTuple):
         [side] = self._sides(step, only=first)
         items = [row.item for row in side.rows]
         unknown = np.array([item not in replies for item in items])
-        phrase = f"{{}} more often than posts that were not shown ({self.terms.words} words in a row)"
-        terms = MeasureTerms("posts repeated", "posts not shown", phrase, self.terms.leak_rate)
+        phrase = f"{{}} more often than posts that it did not see ({self.terms.words} words in a row)"
+        terms = MeasureTerms("posts repeated", "of posts not seen", phrase, self.terms.leak_rate)
         pair = SharePair(np.array([first[item] for item in items]), np.array([second[item] for item in items]), unknown)
         measure = measured(pair, side, terms, macro=self._macro(step))
         harmed = _items(side, pair.first > pair.second)

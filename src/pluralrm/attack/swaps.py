@@ -211,7 +211,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(queries: Sequence[Query], others: Mapping[str, Sequence[str]]) -> Agreement:
-    """Return both; an item is left out where nothing is shown of its user, or nobody else has written anything."""
+    """Return both; an item is left out where nothing is shown of its user, or no other user has written anything."""
     own: dict[str, str] = {}
     other: dict[str, str] = {}
     for query in queries:

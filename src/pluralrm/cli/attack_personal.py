@@ -61,7 +61,7 @@ class PersonalOptions(NamedTuple):
             raise SpecError(f"{flag}: has a meaning only with --personal; add it")
 
     def conditions(self, benchmarks: "Sequence[Benchmark]", conditions: list[str]) -> list[str]:
-        """Return the conditions; with --personal in place of none posts, or traits where nobody wrote any."""
+        """Return the conditions; with --personal in place of none posts, or traits where there are none."""
         if not self.personal or conditions != ["none"]:
             return conditions
         return ["raw:10" if any(benchmark.has_posts for benchmark in benchmarks) else "traits"]
