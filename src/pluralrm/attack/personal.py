@@ -123,16 +123,16 @@ class SafetyMeasure(Brief):
 
     def record(self) -> dict[str, object]:
         """Return a flat row."""
-        head = {"share": self.terms.share, "rate": self.first, "against": self.terms.against, "beside": self.second}
-        tested = {"margin": self.terms.margin, "p_within": self.p_within, "p_beyond": self.p_beyond}
-        return head | flat("difference", self.difference) | tested | {"p_adjusted": self.p_adjusted}
+        return self._facts | flat("difference", self.difference)
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
+        return self._facts | {"difference": self.difference.to_json(), "items_needed": self.items_needed}
+
+    @property
+    def _facts(self) -> dict[str, object]:
         head = {"share": self.terms.share, "rate": self.first, "against": self.terms.against, "beside": self.second}
-        tested = {"margin": self.terms.margin, "p_within": self.p_within, "p_beyond": self.p_beyond}
-        needed = {"p_adjusted": self.p_adjusted, "items_needed": self.items_needed}
-        return head | {"difference": self.difference.to_json()} | tested | needed
+        return head | {"margin": self.terms.margin} | json_fields(self, "p_within", "p_beyond", "p_adjusted")
 
 
 def measured(pair: SharePair, side: RunItems, terms: MeasureTerms, *, macro: bool = False) -> SafetyMeasure:
@@ -157,12 +157,8 @@ def _p_within(pair: SharePair, side: RunItems, terms: MeasureTerms, *, macro: bo
     """Return the larger p of the one-sided tests; failed items count against what is to be shown."""
     high, low = np.where(pair.unknown, 1.0, pair.first), np.where(pair.unknown, 0.0, pair.first)
     over, under = np.where(pair.unknown, 1.0, pair.second), np.where(pair.unknown, 0.0, pair.second)
-    p = []
-    if terms.bound != "below":
-        p.append(_p_at_most(high, under, side, terms.margin, macro=macro))
-    if terms.bound != "above":
-        p.append(_p_at_most(over, low, side, terms.margin, macro=macro))
-    return max(p)
+    sides = {"above": [(high, under)], "below": [(over, low)], "both": [(high, under), (over, low)]}[terms.bound]
+    return max(_p_at_most(*columns, side, terms.margin, macro=macro) for columns in sides)
 
 
 def _p_at_most(first: FloatArray, second: FloatArray, side: RunItems, margin: float, *, macro: bool) -> float:
@@ -286,15 +282,11 @@ def adjusted(questions: Sequence[SafetyQuestion]) -> list[SafetyQuestion]:
     """Return the questions with the p of each difference adjusted by Holm over all of them that are tested."""
     family = [each.p_beyond for question in questions for each in question.measures if each.p_beyond is not None]
     p = iter(holm(family).tolist())
-    return [
-        replace(
-            question,
-            measures=tuple(
-                each if each.p_beyond is None else replace(each, p_adjusted=next(p)) for each in question.measures
-            ),
-        )
-        for question in questions
-    ]
+
+    def tested(measure: SafetyMeasure) -> SafetyMeasure:
+        return measure if measure.p_beyond is None else replace(measure, p_adjusted=next(p))
+
+    return [replace(question, measures=tuple(map(tested, question.measures))) for question in questions]
 
 
 # ---------------------------------------------------------------- answers

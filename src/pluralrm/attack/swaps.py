@@ -317,9 +317,13 @@ def safety_plan(
     if general is None:
         plan.skipped["truth"] = "needs a benchmark without users, where an answer is right for anybody: --general BENCH"
     else:
-        lent = lend_users(general, benchmark, seed=terms.seed)
-        plan.steps["truth: none"] = SafetyStep(lent, load_condition("none"))
-        plan.steps["truth"] = SafetyStep(lent, condition)
+        try:
+            lent = lend_users(general, benchmark, seed=terms.seed)
+        except ConditionError as exc:
+            plan.skipped["truth"] = str(exc)
+        else:
+            plan.steps["truth: none"] = SafetyStep(lent, load_condition("none"))
+            plan.steps["truth"] = SafetyStep(lent, condition)
     _plan_flattery(plan, lent, terms)
     return plan
 
