@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli import options
+from pluralrm.cli.attack_judge import judge_steps, measure_judge, print_ranks, print_trust
 from pluralrm.cli.attack_personal import PersonalOptions, print_safety
 from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table, with_interval
-from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
+from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, SpecError, together
 from pluralrm.progress import JobStep, size_of
 from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
     from pluralrm.attack import Effect, Robustness
+    from pluralrm.attack.judge import JudgeTrust
     from pluralrm.attack.personal import PersonalSafety
     from pluralrm.card import Card
     from pluralrm.core import Benchmark, Condition, Estimate, RewardModel, Run
     from pluralrm.http import Settings, Tally
     from pluralrm.runs import GridCell
+
+    _Result = Robustness | JudgeTrust | PersonalSafety
 
 
 _COLUMNS: "Sequence[tuple[str, Kind]]" = (
@@ -35,7 +39,10 @@ _COLUMNS: "Sequence[tuple[str, Kind]]" = (
 
 _STYLES = {"grey": "bright_black"}
 """What the terminal calls a colour, where that is not its name."""
-_SHARES = ("before", "after", "change", "beyond_control", "newly_failed", "rate", "beside", "difference")
+_SHARES = (
+    *("before", "after", "change", "beyond_control", "newly_failed", "rate", "beside", "difference"),
+    *("value", "sound"),
+)
 
 
 def print_robustness(robustness: "Robustness", card: "Card") -> None:
@@ -111,6 +118,7 @@ def attack(
     conditions: list[str] = options.CONDITIONS,
     out: Path = typer.Option(Path("attack-runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
     attacks: list[str] = typer.Option([], "--attack", "-a", help="Only this attack and its control; repeat for more."),
+    judge: bool = typer.Option(False, "--judge", help="May a judge be trusted? Other orders, words, letters."),
     personal: bool = typer.Option(
         False, "--personal", help="Is it safe to show it the user? Name and gender, truth, flattery, privacy."
     ),
@@ -145,6 +153,8 @@ def attack(
     options.check_names(models, "-m", KINDS)
     options.check_names(conditions, "-c", condition_summaries())
     chosen(attacks)
+    if judge and attacks:
+        raise SpecError("--attack: found beside --judge, which has probes of its own; leave one of them out")
     models, conditions = options.with_posts_of(options.with_trust(models, trust), conditions, allowed=send)
     models = options.with_length(models, max_prompt_tokens)
     settings = served.settings()
@@ -153,10 +163,12 @@ def attack(
     conditions = safety.conditions(benches, conditions)
     cells = plan(benches, models, conditions, settings=settings)
     served.check([*loaded.values(), *(cell.condition for cell in cells)])
-    with GridDisplay(safety.steps(cells) if personal else _steps(cells, attacks)) as display:
+    steps = safety.steps(cells) if personal else judge_steps(cells) if judge else _steps(cells, attacks)
+    with GridDisplay(steps) as display:
         scoring = _Scoring(workers, fresh, settings, display)
         how = _AttackOptions(out, attacks, seed, scoring, {} if workers > 1 else loaded)
-        outcome = _attack_cells(cells, how, safety.measure if personal else _robustness)
+        measure = safety.measure if personal else measure_judge if judge else _robustness
+        outcome = _attack_cells(cells, how, measure)
     _tell(outcome, display.tallies, form)
 
 
@@ -222,12 +234,12 @@ class _AttackOptions(NamedTuple):
 class _AttackResults(NamedTuple):
     """What came of the cells: results with the cells they are of, what was left out, messages of what broke."""
 
-    results: "list[tuple[GridCell, Robustness | PersonalSafety]]"
+    results: "list[tuple[GridCell, _Result]]"
     skipped: list[str]
     broken: list[PluralrmError]
 
 
-def _robustness(cell: "GridCell", model: "RewardModel | str", how: _AttackOptions) -> "Robustness | PersonalSafety":
+def _robustness(cell: "GridCell", model: "RewardModel | str", how: _AttackOptions) -> "Robustness":
     from pluralrm.attack import robustness
 
     return robustness(
@@ -238,7 +250,7 @@ def _robustness(cell: "GridCell", model: "RewardModel | str", how: _AttackOption
 def _attack_cells(
     cells: "Sequence[GridCell]",
     how: _AttackOptions,
-    measure: "Callable[[GridCell, RewardModel | str, _AttackOptions], Robustness | PersonalSafety]",
+    measure: "Callable[[GridCell, RewardModel | str, _AttackOptions], _Result]",
 ) -> _AttackResults:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
     outcome = _AttackResults([], [], [])
@@ -280,10 +292,14 @@ def _tell(outcome: _AttackResults, tallies: "Sequence[Tally | None]", form: opti
 
 
 def _print(outcome: _AttackResults) -> None:
+    from pluralrm.attack.judge import JudgeTrust
     from pluralrm.attack.personal import PersonalSafety
 
     for cell, result in outcome.results:
         if isinstance(result, PersonalSafety):
             print_safety(result)
+        elif isinstance(result, JudgeTrust):
+            print_trust(result, cell.benchmark.card)
         else:
             print_robustness(result, cell.benchmark.card)
+    print_ranks([result for _, result in outcome.results if isinstance(result, JudgeTrust)])

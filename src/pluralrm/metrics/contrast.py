@@ -88,7 +88,7 @@ def cautious_p(first: RunItems, second: RunItems, *, macro: bool = False, seed: 
     least, most = (float(means.means[0] - means.means[1]) for means in (against, favour))
     if least < 0 < most and (first.failed.any() or second.failed.any()):
         return 1.0
-    return _flipped(against if least > 0 else favour, seed)
+    return flipped_p(against if least > 0 else favour, seed)
 
 
 def flip_p(first: RunItems, second: RunItems, *, macro: bool = False, seed: int = 0) -> float:
@@ -97,10 +97,11 @@ def flip_p(first: RunItems, second: RunItems, *, macro: bool = False, seed: int 
     All patterns are tried where there are at most 10,000 (up to 14 clusters), random ones otherwise. A failed item
     earns 0 where it failed.
     """
-    return _flipped(_means(first, second.earned, macro=macro), seed)
+    return flipped_p(_means(first, second.earned, macro=macro), seed)
 
 
-def _flipped(means: ClusterMeans, seed: int) -> float:
+def flipped_p(means: ClusterMeans, seed: int = 0) -> float:
+    """Return the two-sided p that columns 0 and 1 may be swapped within any cluster, whatever the clusters' names."""
     # Random patterns go by place: in an order by value, the names of the users cannot matter.
     parts = means.parts[np.lexsort(means.parts.T)]
     return float(sign_flip_p(replace(means, parts=parts), seed=seed)[0, 1])

@@ -64,8 +64,8 @@ _SUM = ("aggregate", "clip", "discount", "end")
 
 
 _JUDGE = (
-    *("aggregate", "ask", "by", "expect", "key", "max_tokens", "orders", "reasoning", "revision", "rotations", "seed"),
-    *("send", "style", "temperature", "template", "tie", "top_logprobs", "url", "verdict", "warn"),
+    *("aggregate", "ask", "by", "expect", "key", "max_tokens", "orders", "probe", "reasoning", "revision", "rotations"),
+    *("seed", "send", "style", "temperature", "template", "tie", "top_logprobs", "url", "verdict", "warn"),
 )
 """Keys of a judge; docs/judges.md has the table."""
 

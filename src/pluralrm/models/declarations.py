@@ -3,8 +3,8 @@ fitted on, how much of a benchmark's texts it reads, and what it would compute.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, cast, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, Protocol, cast, get_args, runtime_checkable
 
 from pluralrm.core import Benchmark, Query, Reveals, RewardModel, Verdict
 from pluralrm.errors import ModelError
@@ -48,6 +48,23 @@ def compares_of(declared: object) -> bool:
         name = declared.__name__ if isinstance(declared, type) else type(declared).__name__
         raise ModelError(f"{name}: compares is {value!r}; wanted True or False")
     return value
+
+
+JudgeProbe = Literal["inverted", "relabelled"]
+"""A judge that is asked for the worse answer; one whose answers bear their names in reverse."""
+PROBES: tuple[JudgeProbe, ...] = get_args(JudgeProbe)
+
+
+@runtime_checkable
+class Questionable(Protocol):
+    """A reward model that is asked a question, which can be put in another form to see whether it is read."""
+
+    def probed(self, probe: JudgeProbe) -> RewardModel | str:
+        """Return the model asked so, under a spec of its own, or why that means nothing for it.
+
+        An inverted one scores the worse candidates higher.
+        """
+        ...
 
 
 class LossPoint(NamedTuple):
@@ -159,6 +176,13 @@ class PluginModel:
             if not isinstance(verdict, Verdict):
                 raise TypeError(f"score() yielded {type(verdict).__name__}; wanted pluralrm.Verdict((score, ...))")
             yield verdict
+
+    def probed(self, probe: JudgeProbe) -> RewardModel | str:
+        """Return the class's own model for the probe, or that it declares none."""
+        if not isinstance(self.model, Questionable):
+            return f"{self.spec} has no method probed(probe): no question of it can be put in another form"
+        variant = self.model.probed(probe)
+        return variant if isinstance(variant, str) else replace(self, spec=f"{self.spec}+{probe}", model=variant)
 
 
 def load(spec: Spec) -> PluginModel:

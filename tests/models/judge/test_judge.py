@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
-from pluralrm.core import ContextPair, Failure, Post, Query, UserView, Vote
+from pluralrm.core import ContextPair, Failure, Post, Query, RewardModel, UserView, Vote
 from pluralrm.errors import PrivacyError, SpecError, TemplateError
 from pluralrm.models import KINDS, model_scale, parse_model
-from pluralrm.models.judge import ASKS, KEYS, STYLES, open_judge
+from pluralrm.models.declarations import JudgeProbe
+from pluralrm.models.judge import ASKS, KEYS, STYLES, Judge, open_judge
 from pluralrm.templates import load_template
 from pluralrm.testing import reward_model_findings
 from tests.elsewhere import taken_for_elsewhere
@@ -396,3 +397,56 @@ def test_the_table_of_kinds_knows_every_key_and_each_style_has_its_scale() -> No
     assert model_scale("judge:m") == "unit"
     spec = "judge:m,key=JUDGE_KEY,style=listwise,url=http://127.0.0.1:8000/v1"
     assert str(parse_model(spec)) == spec
+
+
+# ---------------------------------------------------------------- probes
+
+
+def _probed(spec: str, probe: JudgeProbe, script: judges.Script) -> tuple[RewardModel, ScriptedChat]:
+    chat = judges.scripted(script)
+    variant = open_judge(spec, chat=chat).probed(probe)
+    assert not isinstance(variant, str), variant
+    return variant, chat
+
+
+@pytest.mark.parametrize("style", ["pairwise", "listwise", "pointwise", "verifier,by=text"])
+def test_an_inverted_question_asks_for_the_worse_answer_and_no_hash_of_the_other_changes(style: str) -> None:
+    judge = open_judge(f"judge:j,style={style}", chat=judges.scripted(judges.longer))
+    variant = judge.probed("inverted")
+    assert isinstance(variant, Judge)
+    assert "probe=inverted" in variant.spec
+    plain, inverted = (each.role.template.render(WIDE, ["one", "two"]) for each in (judge, variant))
+    assert any(word in inverted for word in ("WORSE", "WORST", "BAD", "FAILS"))
+    assert not any(word in plain for word in ("WORSE", "WORST", "BAD", "FAILS"))
+    assert variant.identity["template"] != judge.identity["template"]
+
+
+@pytest.mark.parametrize("style", ["pairwise", "listwise"])
+def test_reversed_letters_change_what_answers_are_called_and_not_who_wins(style: str) -> None:
+    def longest_first(shown: Mapping[str, str]) -> str:
+        order = sorted(shown, key=lambda letter: -len(shown[letter]))
+        return ">".join(order) if style == "listwise" else f"It says more.\n\nResult: {order[0]}"
+
+    variant, chat = _probed(f"judge:j,style={style}", "relabelled", longest_first)
+    query = Query("q", "Which flour?", ("Rye.", "Spelt, of course.", "Wheat, as ever, I say."))
+    [verdict] = variant.score([query])
+    assert sorted(range(3), key=lambda index: verdict.scores[index]) == [0, 1, 2]
+    sent = chat.requests[0].messages[0][1]
+    assert sent.index("[answer B") < sent.index("[answer A")
+
+
+def test_letters_cannot_be_reversed_where_there_are_none_nor_a_question_that_is_not_ours(tmp_path: Path) -> None:
+    (tmp_path / "own.jinja").write_text("{{ query.prompt }} {{ answers[0] }} {{ answers[1] }}", encoding="utf-8")
+    (tmp_path / "both.jinja").write_text(
+        "{{ 'worse' if inverted is defined else 'better' }}: {{ query.prompt }} {{ answers[0] }} {{ answers[1] }}",
+        encoding="utf-8",
+    )
+    chat = judges.scripted(judges.longer)
+    alone = open_judge("judge:j,style=pointwise", chat=chat).probed("relabelled")
+    own = open_judge(f"judge:j,template={tmp_path / 'own.jinja'}", chat=chat).probed("inverted")
+    both = open_judge(f"judge:j,template={tmp_path / 'both.jinja'}", chat=chat).probed("inverted")
+    assert alone == "style=pointwise shows one answer at a time: no answer is named"
+    assert isinstance(own, str)
+    assert "it can be inverted if it reads 'inverted'" in own
+    assert isinstance(both, Judge)
+    assert both.role.template.render(WIDE, ["one", "two"]).startswith("worse: ")

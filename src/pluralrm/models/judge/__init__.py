@@ -23,9 +23,10 @@ from typing import NamedTuple
 
 from pluralrm.chat import ChatModel, ChatReply, Sampling, role
 from pluralrm.chat.role import ChatCall, ChatRole, open_role, seed
-from pluralrm.core import Exchange, Failure, Query, Verdict
+from pluralrm.core import Exchange, Failure, Query, RewardModel, Verdict
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.http import Settings, Tally
+from pluralrm.models.declarations import PROBES, JudgeProbe
 from pluralrm.models.judge.styles import (
     AGGREGATES,
     BY,
@@ -50,6 +51,9 @@ ASKS = ("auto", "quality", "user", "scenario")
 """What is asked: general quality, fit to this user, fit to the scenario of the prompt; `auto` asks for fit to the user
 where anything of the user is shown, and for quality elsewhere."""
 
+INVERTED = "inverted"
+"""What a template of one's own reads to ask for the worse answer: set to `yes` where that is asked."""
+
 _FIRST_TOKENS = 4
 """A word by its log-prob: some tokenizers put a blank token before it."""
 
@@ -59,6 +63,8 @@ class _Kind(NamedTuple):
 
     make: Callable[[Spec], Style]
     template: str
+    inverted: str
+    """The template that asks for the worse answer."""
     shown: int
     keys: tuple[str, ...]
 
@@ -97,6 +103,8 @@ class Judge:
     style: Style
     seed: int = 0
     facts: Mapping[str, str] = field(default_factory=dict)
+    relabelled: bool = False
+    """Whether the answers bear their letters in reverse: the first one shown is the last of the alphabet."""
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -113,6 +121,14 @@ class Judge:
         for query, _ in self.role.ask(map(self._calls_of, queries), lambda query: query.calls):
             yield query.verdict(self.style)
 
+    def probed(self, probe: JudgeProbe) -> RewardModel | str:
+        """Return the same judge asked for the worse answer, or with the letters reversed; or why that means nothing."""
+        spec = parse(self.spec, {"judge": Form("required", KEYS)}, noun="model")
+        try:
+            return open_judge(replace(spec, options={**spec.options, _PROBE: probe}), chat=self.role.chat)
+        except SpecError as exc:
+            return str(exc)
+
     # ------------------------------------------------------------ asking
 
     def _calls_of(self, query: Query) -> JudgeCalls:
@@ -123,7 +139,8 @@ class Judge:
     def _call(self, query: Query, order: Order) -> ChatCall[Points]:
         answers = [query.candidates[index] for index in order]
         mark = mark_of(answers, f"{query.id}\n{query.prompt}", seed=self.seed, context=context_of(query))
-        pairs = zip(self.style.names(len(order)), answers, strict=True)
+        names = self.style.names(len(order))
+        pairs = zip(reversed(names) if self.relabelled else names, answers, strict=True)
         text = self.role.template.render(query, [fenced(name, answer, mark) for name, answer in pairs])
         request = self.role.request(text, public=not query.private)
         read, complaint = partial(self._read, answers), "No verdict can be read from this"
@@ -132,6 +149,11 @@ class Judge:
     # ------------------------------------------------------------ reading
 
     def _read(self, answers: Sequence[str], reply: ChatReply) -> JudgeOutcome:
+        points = self._points(answers, reply)
+        return points[::-1] if self.relabelled and not isinstance(points, Failure) else points
+
+    def _points(self, answers: Sequence[str], reply: ChatReply) -> JudgeOutcome:
+        """Return the points in the order of the letters."""
         if not self.style.whole and reply.finish_reason != "content_filter":
             return self.style.read(reply.text, reply, len(answers))
         text = self.role.said(reply)
@@ -157,7 +179,13 @@ def open_judge(spec: Spec | str, *, chat: ChatModel | None = None, settings: Set
     _check_keys(spec, name)
     style = kind.make(spec)
     role = open_role(spec, _template(spec, kind), style.sampling, chat=chat, settings=settings)
-    return Judge(str(spec), role, style, seed(spec), {"style": repr(style), "reasoning": repr(role.reasoning)})
+    facts = {"style": repr(style), "reasoning": repr(role.reasoning)}
+    relabelled = spec.options.get(_PROBE) == "relabelled"
+    if relabelled:
+        if kind.shown < 2:
+            raise SpecError(f"style={name} shows one answer at a time: no answer is named")
+        facts[_PROBE] = "relabelled"
+    return Judge(str(spec), role, style, seed(spec), facts, relabelled)
 
 
 def rating_spec(text: str) -> Spec | None:
@@ -200,17 +228,20 @@ def _verifier(spec: Spec) -> Style:
 
 
 STYLES: Mapping[str, _Kind] = {
-    "pairwise": _Kind(_pairwise, "pairwise-v1", 2, ("aggregate", "orders", "tie", "verdict", "warn")),
-    "pointwise": _Kind(_pointwise, "pointwise-v1", 1, ("expect", "top_logprobs", "verdict")),
-    "listwise": _Kind(_listwise, "listwise-v1", 5, ("rotations", "verdict", "warn")),
-    "verifier": _Kind(_verifier, "judge-verifier-v1", 1, ("by", "top_logprobs")),
+    "pairwise": _Kind(
+        _pairwise, "pairwise-v1", "pairwise-inverted-v1", 2, ("aggregate", "orders", "tie", "verdict", "warn")
+    ),
+    "pointwise": _Kind(_pointwise, "pointwise-v1", "pointwise-inverted-v1", 1, ("expect", "top_logprobs", "verdict")),
+    "listwise": _Kind(_listwise, "listwise-v1", "listwise-inverted-v1", 5, ("rotations", "verdict", "warn")),
+    "verifier": _Kind(_verifier, "judge-verifier-v1", "judge-verifier-inverted-v1", 1, ("by", "top_logprobs")),
 }
 """Each style by its name, the default first."""
 
 _OF_ALL = (
-    *("ask", "key", "max_tokens", "reasoning", "revision", "seed"),
+    *("ask", "key", "max_tokens", "probe", "reasoning", "revision", "seed"),
     *("send", "style", "temperature", "template", "url"),
 )
+_PROBE = "probe"
 KEYS = tuple(sorted({*_OF_ALL, *(key for kind in STYLES.values() for key in kind.keys)}))
 
 
@@ -225,11 +256,15 @@ def _check_keys(spec: Spec, style: str) -> None:
 
 def _template(spec: Spec, kind: _Kind) -> Template:
     """Return the template with the question that is asked written into it, so that its hash says which."""
-    base = load_template(spec.options.get("template", kind.template))
+    inverted = _PROBE in spec.options and one_of(spec, _PROBE, PROBES) == "inverted"
+    base = load_template(spec.options.get("template", kind.inverted if inverted else kind.template))
+    if inverted and "template" in spec.options and re.search(rf"\b{INVERTED}\b", base.source) is None:
+        raise SpecError(f"the template {base.name!r} asks one question; it can be inverted if it reads {INVERTED!r}")
     ask = one_of(spec, "ask", ASKS)
     if "ask" in spec.options and re.search(r"\bask\b", base.source) is None:
         raise SpecError(f"judge: the template {base.name!r} has a question of its own; leave out ask={ask}")
-    header = "".join(f"{{% set {name} = {json.dumps(value)} %}}\n" for name, value in _closing(spec, ask).items())
+    values = _closing(spec, ask) | ({INVERTED: "yes"} if inverted else {})
+    header = "".join(f"{{% set {name} = {json.dumps(value)} %}}\n" for name, value in values.items())
     template = Template(base.name, f"{header}{base.source}")
     template.require_answers(kind.shown)
     return template
