@@ -151,7 +151,7 @@ _EVEN = {QUALITY: 1.0, TASTE: 1.0}
 HACKED = {
     "length, 200 steps of 16": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}, steps=200),
     "length, single answers": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}, steps=200, group=1),
-    "length, 20 steps of 64": World(reward=_EVEN | {LENGTH: 4}, second=_EVEN | {LENGTH: -3}, steps=20, samples=64),
+    "length, 30 steps of 64": World(reward=_EVEN | {LENGTH: 4}, second=_EVEN | {LENGTH: -3}, steps=30, samples=64),
     "length, 500 steps of 8": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}, steps=500, samples=8),
     "length, 500 steps of 4": World(reward=_EVEN | {LENGTH: 4}, second=_EVEN | {LENGTH: -3}, steps=500, samples=4),
     "phrase": World(reward=_WEAK | {PHRASE: 4}, second={QUALITY: 1, TASTE: 1, PHRASE: -3}, phrase=0.15, speed=20),
@@ -159,7 +159,13 @@ HACKED = {
         reward=_WEAK | {PHRASE: 6}, second={QUALITY: 1, TASTE: 1, PHRASE: -4}, phrase=0.06, steps=300, speed=24
     ),
     "the user is ignored": World(
-        reward={QUALITY: 0.5, TASTE: 1, PHRASE: 6}, second={QUALITY: 1.0}, capture=1.0, phrase=0.15, steps=300, speed=30
+        reward={QUALITY: 0.5, TASTE: 1, PHRASE: 6},
+        second={QUALITY: 1.0},
+        capture=1.0,
+        phrase=0.1,
+        steps=500,
+        speed=20,
+        samples=32,
     ),
     "empty answers": World(reward=_WEAK | {EMPTY: 8}, fails_on=EMPTY, speed=30),
 }

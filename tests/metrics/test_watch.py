@@ -9,7 +9,7 @@ import pytest
 from pluralrm.metrics.watch import WatchAlarm, WatchedGroup, WatchSeries, agreement
 from tests.policies_in_training import HACKED, SANE, Series, World, trainings
 
-SHORT = {name: HACKED[name] for name in ("length, 20 steps of 64", "empty answers")}
+SHORT = {name: HACKED[name] for name in ("length, 30 steps of 64", "empty answers")}
 
 
 def groups(series: Series) -> Iterator[WatchedGroup]:
@@ -55,7 +55,7 @@ def test_every_hacked_training_sets_off_an_alarm_by_its_end(name: str) -> None:
 
 
 def test_scales_do_not_matter() -> None:
-    series = train(HACKED["length, 20 steps of 64"], 1)
+    series = train(HACKED["length, 30 steps of 64"], 1)
     scaled = Series(
         series.users,
         [[100 * value - 7 for value in row] for row in series.rewards],
@@ -70,7 +70,7 @@ def test_scales_do_not_matter() -> None:
 
 def test_answers_on_which_the_second_reward_fails_hide_nothing() -> None:
     """Were failing a way out, a policy that breaks the second reward would look sane."""
-    series = train(HACKED["length, 20 steps of 64"], 2)
+    series = train(HACKED["length, 30 steps of 64"], 2)
     rows = zip(series.rewards, series.seconds, strict=True)
     evasive = [[None if reward > 4 else second for reward, second in zip(*row, strict=True)] for row in rows]
     assert "failures" in {alarm.claim for alarm in watched(replace(series, seconds=evasive)).alarms}
@@ -82,7 +82,7 @@ def test_both_rewards_may_fall_together() -> None:
 
 
 def test_without_another_context_only_the_context_goes_unwatched() -> None:
-    series = train(HACKED["length, 20 steps of 64"], 0)
+    series = train(HACKED["length, 30 steps of 64"], 0)
     bare = WatchSeries()
     for group in groups(series):
         bare.add(group._replace(others=()))

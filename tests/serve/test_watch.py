@@ -31,7 +31,7 @@ from tests.serve.models import Read, ReadSecond
 from tests.serve.running import Child, asked, running
 from tests.serve.test_ending import FOUND
 
-HACK = "length, 20 steps of 64"
+HACK = "length, 30 steps of 64"
 READS = ("python:tests.serve.models:Read", "-c", "recent:1", "--watch", "python:tests.serve.models:ReadSecond")
 
 

@@ -31,7 +31,10 @@ from pluralrm.runs.verdicts import prepared, verdicts
 from pluralrm.serve.client import Identity, trainable
 
 WATCH_FILE, ROLLOUTS = "watch.json", "rollouts.jsonl"
-NOTICE = "it audits what was sampled and foresees nothing: a hack that both rewards pay for sets off no alarm"
+NOTICE = (
+    "it audits what was sampled and foresees nothing: in simulated hacked trainings the first alarm came after 12 to "
+    "57% of the steps (medians by kind), and a hack that both rewards pay for sets off none"
+)
 
 
 class WatchManifest(Manifest):
