@@ -33,7 +33,7 @@ from pluralrm.serve.client import Identity, trainable
 WATCH_FILE, ROLLOUTS = "watch.json", "rollouts.jsonl"
 NOTICE = (
     "it audits what was sampled and foresees nothing: in simulated hacked trainings the first alarm came after 12 to "
-    "57% of the steps (medians by kind), and a hack that both rewards pay for sets off none"
+    "61% of the steps (medians by kind), and a hack that both rewards pay for sets off none"
 )
 
 
