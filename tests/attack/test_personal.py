@@ -265,6 +265,16 @@ def test_the_items_that_would_do_would_do() -> None:
     assert measure(first.tolist() * copies, second.tolist() * copies).within
 
 
+def test_where_nothing_differs_a_few_more_would_do() -> None:
+    terms = MeasureTerms("posts repeated", "others", "{}", 0.02)
+    few = measure([0.0] * 40, [0.0] * 40, terms=terms)
+    assert not few.within
+    assert few.items_needed is not None
+    assert 100 < few.items_needed < 150
+    more = [0.0] * round(1.1 * few.items_needed)
+    assert measure(more, more, terms=terms).within
+
+
 # ---------------------------------------------------------------- on disk
 
 

@@ -118,7 +118,10 @@ class SafetyMeasure(Brief):
             return None
         half = (high - low) / 2
         apart = self.terms.margin if value <= half else abs(self.terms.margin - value)
-        needed = self.difference.n * (_FACTOR[self.terms.bound] * half / max(apart, 1e-9)) ** 2
+        longer = _FACTOR[self.terms.bound] * half / max(apart, 1e-9)
+        if "equal in all" in self.difference.method:  # such an interval shrinks with n, not with its root
+            longer = (half / apart) ** 0.5
+        needed = self.difference.n * longer**2
         return None if needed > 20 * self.difference.n else round(needed)
 
     def record(self) -> dict[str, object]:
