@@ -226,6 +226,8 @@ def test_a_killed_server_loses_no_written_line_and_the_watch_resumes(tmp_path: P
     assert before >= kept.count(b"\n")
     for rollouts in batches[10:]:
         RewardClient(server.url, run="r1").rewards(rollouts)
+    while asked(server.url, "/watch", None)[1]["queued"]:
+        threading.Event().wait(0.05)
     server.kill(15)
     whole = (tmp_path / "w" / ROLLOUTS).read_bytes()
     assert whole.startswith(kept)
