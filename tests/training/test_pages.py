@@ -3,9 +3,11 @@
 import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from pluralrm.metrics.watch import WatchClaim
 from pluralrm.training.measures import Thresholds
 from pluralrm.training.settings import GrpoSettings, PpoSettings, TrainingSettings
 
@@ -37,8 +39,10 @@ def test_a_page_names_every_setting_with_its_default(page: str, heading: str, se
 
 
 def test_the_page_names_every_alarm_with_its_threshold() -> None:
-    alarms = {name.strip("`"): told for name, _, told in rows("training.md", "Alarms")}
-    assert set(alarms) == {"length", "repetition", "cut", "masked", "constant", "reward", "ungraded"}
+    entries = rows("training.md", "Alarms")
+    alarms = {name: text for names, _, text in entries for name in re.findall(r"`([\w ]+)`", names)}
+    own = {"length", "repetition", "cut", "masked", "constant", "reward", "ungraded"}
+    assert set(alarms) == own | {f"watch {claim}" for claim in get_args(WatchClaim)}
     limits = Thresholds()
     assert f"{limits.length:g} times" in alarms["length"]
     assert all(f"{limits.share:.0%} more" in alarms[name] for name in ("repetition", "cut", "masked"))
