@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli import options
-from pluralrm.cli.attack_judge import judge_steps, measure_judge, print_ranks, print_trust
-from pluralrm.cli.attack_personal import PersonalOptions, print_safety
+from pluralrm.cli.attack_checks import (
+    PersonalOptions,
+    judge_steps,
+    measure_judge,
+    print_ranks,
+    print_safety,
+    print_trust,
+)
 from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, SpecError, together
