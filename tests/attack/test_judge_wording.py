@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from pluralrm import load_benchmark
-from pluralrm.attack.wording import answers, derived, plain, question, turned
+from pluralrm.attack.judge import answers, derived, plain, question, turned
 from pluralrm.core import Benchmark
 
 PRB, RMGAP = load_benchmark("pocket-prb"), load_benchmark("pocket-rmgap")
