@@ -16,8 +16,8 @@ rejected answer padded; question inverted; letters reversed. `orders` reads the 
 Rewriting is by rule: contractions that mean one thing are spelled out (or made, where there is none), abbreviations
 spelled out, paragraphs set anew; lists and code keep their lines.
 
-Accuracy over all orders needs no model. Ability does: a place adds to the log odds (`stats.places`). Who in some calls
-ignores the answers and takes the first place is outside of that model, and its ability is underestimated.
+Accuracy over all orders needs no model. Ability does: a place adds to the log odds (`stats.regression`). Who in some
+calls ignores the answers and takes the first place is outside of that model, and its ability is underestimated.
 """
 
 import random

@@ -18,7 +18,7 @@ from pluralrm.metrics.estimates import FIXED
 from pluralrm.metrics.units import numbers, top_credit
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, share_interval
 from pluralrm.stats.clusters import FloatArray
-from pluralrm.stats.places import PlacedChoices, PlaceFit, fit_places
+from pluralrm.stats.regression import PlacedChoices, PlaceFit, fit_places
 
 ALL_ALIKE = f"{FIXED}: the same on every item"
 

@@ -10,7 +10,7 @@ from scipy import optimize
 
 from pluralrm.errors import MetricError
 from pluralrm.stats import cluster_means, share_interval
-from pluralrm.stats.places import PlacedChoices, fit_places
+from pluralrm.stats.regression import PlacedChoices, fit_places
 
 
 def world(
