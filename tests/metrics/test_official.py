@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pluralrm.core import Failure, Row, Score, Verdict, Vote
 from pluralrm.errors import MetricError
 from pluralrm.metrics import measure, published, summary
-from pluralrm.metrics.official.prb import pointwise_accuracy
+from pluralrm.metrics.official.orders import pointwise_accuracy
 from pluralrm.metrics.official.rmgap import Scored, domain_scores
 from tests.builders import left_open
 from tests.metrics.rows import RESPONSES, chance, constant, prompt_blind, records, row, run, users

@@ -8,9 +8,15 @@ from pluralrm.core import Row, Run
 from pluralrm.errors import SpecError
 from pluralrm.metrics.estimates import reported
 from pluralrm.metrics.official.formula import RULES, PublishedMetric
+from pluralrm.metrics.official.orders import (
+    JUDGEBENCH,
+    LLMBAR,
+    PRB,
+    published_accuracy,
+    published_judgebench,
+    published_llmbar,
+)
 from pluralrm.metrics.official.ppe import ANSWERS, CHOICES, published_answers, published_choices
-from pluralrm.metrics.official.prb import SOURCE as PRB
-from pluralrm.metrics.official.prb import published_accuracy
 from pluralrm.metrics.official.rmgap import SOURCE as RMGAP
 from pluralrm.metrics.official.rmgap import published_rmgap
 from pluralrm.metrics.official.strict import (
@@ -25,7 +31,6 @@ from pluralrm.metrics.official.strict import (
     published_rm_bench,
     published_rmb,
 )
-from pluralrm.metrics.official.two_orders import JUDGEBENCH, LLMBAR, published_judgebench, published_llmbar
 from pluralrm.models import rates
 
 __all__ = ["RULES", "PublishedMetric", "published"]

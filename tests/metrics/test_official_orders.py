@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from pluralrm.core import Failure, Row, Score, Vote
-from pluralrm.metrics.official.strict import published_rewardmath, reciprocal_rank
-from pluralrm.metrics.official.two_orders import (
+from pluralrm.metrics.official.orders import (
     judgebench_win,
     llmbar_instance,
     published_judgebench,
     published_llmbar,
 )
+from pluralrm.metrics.official.strict import published_rewardmath, reciprocal_rank
 from tests.metrics.rows import row
 
 AB, BA = ("response_A", "response_B"), ("response_B", "response_A")
