@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtr
 
-from pluralrm.stats.sequential import (
+from pluralrm.metrics.watch import (
     WindowChange,
     WindowPair,
     above,
