@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 from pluralrm.cli import app
 from pluralrm.core import Failure
 from pluralrm.errors import RowError, RunError
-from pluralrm.validate import CodeTask, MathTask, Right, Wrong
-from pluralrm.validate.outcomes import NamedTask, read_tasks, rows_of
+from pluralrm.validate import CodeTask, MathTask, NamedTask, Right, Wrong, read_tasks, rows_of
 
 ROWS = [
     {"id": "a", "kind": "math", "reply": r"\boxed{5}", "reference": "5"},

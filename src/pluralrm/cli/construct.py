@@ -58,8 +58,7 @@ def validate(
     from pluralrm.errors import RunError
     from pluralrm.files import replace_file
     from pluralrm.runs import Progress
-    from pluralrm.validate import TaskLimits, check_all, ready
-    from pluralrm.validate.outcomes import read_tasks, rows_of
+    from pluralrm.validate import TaskLimits, check_all, read_tasks, ready, rows_of
 
     if out is not None and out.exists():
         raise RunError(f"{out}: is there already; name another file with -o, or remove it")

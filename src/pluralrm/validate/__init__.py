@@ -17,22 +17,25 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
-from typing import IO, cast
+from pathlib import Path
+from typing import IO, Literal, NamedTuple, cast
 
+from pluralrm.benchmarks.rows import Place, read_rows
+from pluralrm.benchmarks.schema import BenchmarkRow, checked
 from pluralrm.core import Failure
-from pluralrm.errors import MissingExtraError
-from pluralrm.validate.code import check_code, require_sandbox
+from pluralrm.errors import BenchmarkError, MissingExtraError
+from pluralrm.validate.code import Right, TaskLimits, ValidationOutcome, Wrong, check_code, require_sandbox
 from pluralrm.validate.latex import LONGEST, boxed, reference_of
-from pluralrm.validate.outcomes import CodeTask, MathTask, Right, Task, TaskLimits, ValidationOutcome, Wrong
 
 __all__ = [
     "CodeTask",
     "MathTask",
+    "NamedTask",
     "Right",
     "Task",
     "TaskLimits",
@@ -41,9 +44,90 @@ __all__ = [
     "check_all",
     "check_code",
     "check_math",
+    "read_tasks",
     "ready",
+    "rows_of",
 ]
 
+
+# ---------------------------------------------------------------- tasks and their rows
+
+
+class MathTask(NamedTuple):
+    r"""A reply with its answer in \boxed{}, and the answer that is right."""
+
+    reply: str
+    reference: str
+
+
+class CodeTask(NamedTuple):
+    """A reply with a fenced block of Python, and tests that assert something of it; `entry` names the function."""
+
+    reply: str
+    tests: str
+    entry: str = ""
+
+
+Task = MathTask | CodeTask
+
+
+Kind = Literal["math", "code"]
+
+
+class _MathRow(BenchmarkRow):
+    kind: Literal["math"]
+    reply: str
+    reference: str
+
+
+class _CodeRow(BenchmarkRow):
+    kind: Literal["code"]
+    reply: str
+    tests: str
+    entry: str = ""
+
+
+class NamedTask(NamedTuple):
+    """A task, and its id in the file."""
+
+    id: str
+    kind: Kind
+    task: Task
+
+
+def read_tasks(path: Path) -> list[NamedTask]:
+    """Return the tasks of a file; a RowError for the first row that is none, a BenchmarkError where there are none."""
+    tasks = [_task(row, location) for location, row in read_rows(path)]
+    if not tasks:
+        raise BenchmarkError(f"{path}: found no rows, wanted id, kind and reply, with reference or tests")
+    return tasks
+
+
+def _task(row: Mapping[str, object], location: Place) -> NamedTask:
+    if row.get("kind") == "math":
+        task = checked(_MathRow, row, location)
+        return NamedTask(task.id, "math", MathTask(task.reply, task.reference))
+    if row.get("kind") == "code":
+        code = checked(_CodeRow, row, location)
+        return NamedTask(code.id, "code", CodeTask(code.reply, code.tests, code.entry))
+    raise location.refuse("kind", found=repr(row.get("kind")), wanted="'math' or 'code'")
+
+
+def told(outcome: ValidationOutcome) -> dict[str, str]:
+    """Return an outcome as a row says it: right, wrong or failed, with the kind of failure and the reason."""
+    if isinstance(outcome, Right):
+        return {"outcome": "right"}
+    if isinstance(outcome, Wrong):
+        return {"outcome": "wrong", "reason": outcome.reason}
+    return {"outcome": "failed", "failure": outcome.kind, "reason": outcome.detail}
+
+
+def rows_of(tasks: Sequence[NamedTask], outcomes: Sequence[ValidationOutcome]) -> list[dict[str, str]]:
+    """Return one row per task: its id and kind, and what was made of it."""
+    return [{"id": task.id, "kind": task.kind, **told(outcome)} for task, outcome in zip(tasks, outcomes, strict=True)]
+
+
+# ---------------------------------------------------------------- checks
 
 _DEFAULT = TaskLimits()
 

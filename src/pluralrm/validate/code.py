@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,8 +21,43 @@ from typing import NamedTuple
 from pluralrm.chat.completions import Markers, spoken, unreadable
 from pluralrm.core import Failure
 from pluralrm.errors import SandboxError
-from pluralrm.validate.outcomes import Right, TaskLimits, ValidationOutcome, Wrong
 from pluralrm.validate.sandbox import FloodError, GoneError, LateError, Sandbox
+
+
+# No tuples: an empty one would be false, and a verdict is not.
+@dataclass(frozen=True, slots=True)
+class Right:
+    """The answer is equal to the reference, or the code passes every test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """The answer was read and judged, and is not right; the reason in one line."""
+
+    reason: str
+
+
+ValidationOutcome = Right | Wrong | Failure
+"""A Failure says that nothing was decided: no code found, a test that cannot be asked this way, a broken sandbox."""
+
+
+class TaskLimits(NamedTuple):
+    """What one task may use."""
+
+    seconds: float = 5.0
+    """CPU time of each process."""
+    memory_mb: int = 512
+    """Address space of each process."""
+    processes: int = 8
+    """Processes and threads at once, the sandbox's own two among them."""
+    disk_mb: int = 16
+    """Files in a temporary folder, held in memory."""
+
+    @property
+    def wall(self) -> float:
+        """Seconds by the clock until a task is stopped; time that other processes took from it is added."""
+        return 1.5 * self.seconds
+
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*+(?P<label>[^`\n]*)$")
 _PYTHON = frozenset({"python", "py", "python3"})
