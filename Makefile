@@ -105,7 +105,7 @@ $(AXE): $(BIN)/python
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
 
 test-browser: $(VENV)/.docs $(AXE)
-	$(PYTEST) $(SPLIT) auto -m browser
+	$(PYTEST) $(SPLIT) auto -m 'browser and not exchange'
 
 # What test-embed, test-exchange, test-hf, test-sandbox and test-ray need, at once: with EXTRAS=there they install nothing, and can run side by side.
 extras: $(VENV)/.dev

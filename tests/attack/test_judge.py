@@ -44,7 +44,7 @@ def test_flaws_show_among_several_candidates_too(flaw: str, width: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("flaw", "share"),
-    [("honest", 0.0), ("first", 1.0), ("longest", 1.0), ("deaf", 1.0), ("first", 0.3), ("deaf", 0.4), ("letter", 0.3)],
+    [("honest", 0.0), ("first", 1.0), ("longest", 1.0), ("deaf", 1.0), ("first", 0.3), ("deaf", 0.5), ("letter", 0.3)],
 )
 def test_planted_judges_are_named_rightly_in_95_of_100_worlds(flaw: str, share: float) -> None:
     named = Counter[frozenset[str]]()
