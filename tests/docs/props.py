@@ -151,14 +151,15 @@ def _tokenizer(name: str) -> Raised:
 
 @contextmanager
 def _ctrl_c(_: str) -> Iterator[str]:
-    """Press Ctrl-C a moment after this process has begun to listen for somebody: what it prints is printed by then."""
+    """Press Ctrl-C a moment after this process has begun to listen, each time: what it prints is printed by then."""
+    known = _listening()
 
     def press() -> None:
         while not gone.wait(0.2):
-            if _listens():
+            if opened := _listening() - known:
+                known.update(opened)
                 gone.wait(1.5)
                 os.kill(os.getpid(), signal.SIGINT)
-                return
 
     gone = threading.Event()
     somebody = threading.Thread(target=press)
@@ -170,13 +171,14 @@ def _ctrl_c(_: str) -> Iterator[str]:
         somebody.join()
 
 
-def _listens() -> bool:
-    """Return whether this process accepts connections."""
+def _listening() -> set[int]:
+    """Return the inodes of the sockets on which this process accepts connections."""
+    inodes = set()
     for file in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
             if file.is_socket() and _accepts(os.dup(int(file.name))):
-                return True
-    return False
+                inodes.add(file.stat().st_ino)
+    return inodes
 
 
 def _accepts(descriptor: int) -> bool:
