@@ -58,7 +58,7 @@ def test_the_search_for_what_is_left_finds_a_process_that_still_runs():
     most = 0
     while most < 2 and running.is_alive():
         most = len(left(limits))
-    assert most == 2
+    assert most >= 2  # it may have started more between two looks
     running.join()
     assert left(limits) == []
 
