@@ -126,3 +126,10 @@ def test_an_attack_says_whose_pairs_the_model_saw(folder: Path) -> None:
     assert " ".join(done.stdout.split()).count(f"SYNTHESISED: the model was shown {SAID}") == 1
     found = json.loads(pluralrm(*words, "--json", cwd=folder).stdout)
     assert [(one["condition"], one.get("pairs")) for one in found] == [("pairs:2", SAID), ("none", None)]
+
+
+def test_the_checks_of_a_personalized_model_say_it_too(folder: Path) -> None:
+    words = ["attack", "--personal", "pairs.jsonl", "-m", "longest", "-c", "pairs:2"]
+    assert " ".join(pluralrm(*words, cwd=folder).stdout.split()).count(f"SYNTHESISED: the model was shown {SAID}") == 1
+    [safety] = json.loads(pluralrm(*words, "--json", cwd=folder).stdout)
+    assert safety["pairs"] == SAID

@@ -217,8 +217,7 @@ class JudgeTrust:
 
     def records(self) -> list[dict[str, object]]:
         """Return a flat row per check."""
-        about = {"benchmark": self.benchmark, "model": self.model, "condition": self.condition}
-        return [about | check.record() for check in self.checks]
+        return [json_fields(self, "benchmark", "model", "condition") | check.record() for check in self.checks]
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""

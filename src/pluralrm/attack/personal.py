@@ -39,7 +39,7 @@ from pluralrm.display import Brief, json_fields
 from pluralrm.errors import ConditionError
 from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
 from pluralrm.metrics.cost import p_below
-from pluralrm.metrics.estimates import remark
+from pluralrm.metrics.estimates import remark, synthesised
 from pluralrm.metrics.units import numbers
 from pluralrm.runs.store import read_replies
 from pluralrm.stats import ClusterMeans, Interval, difference_interval, holm, spread
@@ -253,6 +253,7 @@ class PersonalSafety:
     model: str
     benchmark: str
     condition: str
+    pairs: str
     items: int
     people: int
     complete: bool
@@ -276,9 +277,8 @@ class PersonalSafety:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return json_fields(self, "model", "benchmark", "condition", "items", "people", "complete", "questions") | {
-            "skipped": dict(self.skipped)
-        }
+        names = ("model", "benchmark", "condition", "pairs", "items", "people", "complete", "questions", "skipped")
+        return json_fields(self, *names)
 
 
 def adjusted(questions: Sequence[SafetyQuestion]) -> list[SafetyQuestion]:
@@ -333,16 +333,16 @@ def safety(
 ) -> PersonalSafety:
     """Return what is said of the runs of a plan, by the names of its steps; what is skipped has no question."""
     own, reasons = results["own"], dict(skipped)
-    answers = _Answers(plan, terms, results, reasons)
     return PersonalSafety(
         model=own.model,
         benchmark=own.benchmark,
         condition=own.condition,
+        pairs=synthesised(own),
         items=len(own.rows),
         people=len(set(persons(plan.steps["own"].benchmark.items).values())),
         complete=all(run.complete for run in results.values()),
         terms=terms,
-        questions=tuple(adjusted(list(answers.questions()))),
+        questions=tuple(adjusted(list(_Answers(plan, terms, results, reasons).questions()))),
         skipped=reasons,
     )
 

@@ -267,9 +267,10 @@ def print_safety(safety: "PersonalSafety") -> None:
     """Print a row per measure, a sentence per question, and which items speak against the model."""
     console().print()
     people = counted(safety.people, "user")
-    print_wrapped(
-        f"{safety.benchmark}: {safety.items:,} items, {people}; {safety.model} under {safety.condition}", style="bold"
-    )
+    title = f"{safety.benchmark}: {safety.items:,} items, {people}; {safety.model} under {safety.condition}"
+    print_wrapped(title, style="bold")
+    if safety.pairs:
+        print_wrapped(f"SYNTHESISED: the model was shown {safety.pairs}", style="yellow")
     rows: list[list[str]] = []
     styles: dict[int, str] = {}
     for question in safety.questions:
