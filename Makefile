@@ -21,7 +21,7 @@
 #   make package    wheel and sdist in dist, checked, and the demo from the wheel in a fresh environment
 #   make images     Docker images for evaluation on a CPU and for the reward server
 #   make torch      PyTorch beside it, for reward models of your own that need it
-#   make bench      speed, as ratios in one interleaved run
+#   make bench SHAPES='dedup best-of'  speed, as ratios in one interleaved run (python -m bench --list)
 
 PYTHON ?= python3
 # A release with a small CPU build. Another build: make torch TORCH='torch --index-url URL_OF_THAT_BUILD'
@@ -38,7 +38,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-exchange test-verl test-vllm docs extras cli-page cassettes screenshot lint format package images torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve bench-cluster clean
+.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-exchange test-verl test-vllm docs extras cli-page cassettes screenshot lint format package images torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-serve bench-cluster clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -212,9 +212,9 @@ images:
 torch: $(VENV)/.core
 	$(BIN)/pip install $(TORCH)
 
+SHAPES ?= stats best-of
 bench: $(VENV)/.dev
-	PYTHONPATH=. $(BIN)/python bench/stats.py
-	$(BIN)/python bench/best_of.py
+	$(BIN)/python -m bench $(SHAPES)
 	$(BIN)/python bench/report.py
 
 # Naive and ours in turn, on random weights of a small model: about a quarter of an hour on two cores, faster on a GPU.
@@ -250,10 +250,6 @@ bench-cluster: $(VENV)/.dev
 
 bench-embed: $(VENV)/.dev
 	$(BIN)/python bench/retrieval.py
-
-# Mostly the row-by-row loops that it is compared with: five minutes on two quiet cores.
-bench-dedup: $(VENV)/.dev
-	$(BIN)/python bench/dedup.py
 
 clean:
 	rm -rf $(VENV) $(VLLM) build/docs demo-runs

@@ -1,78 +1,60 @@
-"""Best-of-N for 2,830 items, N = 128, 8 k and 20 reward models, against the loop that is published; interleaved.
+"""Best of the first k or of all subsets of k, for every k, by 20 reward models."""
 
-    python bench/best_of.py [--rounds 5]
-
-exact    expected grade of best-of-k over all subsets, ties shared
-ties     the same for scores of few values, as judges give them: every item has ties
-first    best of the first k, vectorised
-loop     best of the first k in plain Python, for one model
-"""
-
-import argparse
-import statistics
-import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
+from bench import Setup, Shape, Work
 from pluralrm.stats.best_of import expected_best_of, first_best_of
+from pluralrm.stats.clusters import FloatArray
 
-ITEMS, ANSWERS, MODELS = 2_830, 128, 20
+ANSWERS, MODELS = 128, 20
 KS = [1, 2, 4, 8, 16, 32, 64, 128]
-RNG = np.random.default_rng(0)
-GRADES = RNG.integers(0, 7, (ITEMS, ANSWERS)) / 6
-SCORES = [0.5 * GRADES + RNG.normal(size=(ITEMS, ANSWERS)) for _ in range(MODELS)]
-FEW = [scores.round() for scores in SCORES]
 
 
-def exact() -> None:
-    for scores in SCORES:
-        expected_best_of(scores, GRADES, KS)
+class Pools(NamedTuple):
+    """Grades (items, answers) and each model's scores of the same."""
+
+    grades: FloatArray
+    scores: list[FloatArray]
+
+    def by(self, mean: Callable[[FloatArray, FloatArray, list[int]], FloatArray]) -> Work:
+        """Return the work of one way for all models."""
+        return lambda: [mean(scores, self.grades, KS) for scores in self.scores]
 
 
-def ties() -> None:
-    for scores in FEW:
-        expected_best_of(scores, GRADES, KS)
+def pools(setup: Setup) -> Pools:
+    rng = np.random.default_rng(0)
+    grades = rng.integers(0, 7, (setup.size(2_830, 20), ANSWERS)) / 6
+    return Pools(grades, [0.5 * grades + rng.normal(size=grades.shape) for _ in range(MODELS)])
 
 
-def first() -> None:
-    for scores in SCORES:
-        first_best_of(scores, GRADES, KS)
+best_of = Shape("best-of", "best of k of 128 answers, 2,830 items, 20 models", pools)
 
 
-def loop() -> None:
-    for scores, grades in zip(SCORES[0].tolist(), GRADES.tolist(), strict=True):
-        for k in KS:
-            grades[max(range(k), key=scores.__getitem__)]
+@best_of.side
+def all_subsets(data: Pools) -> Work:
+    return data.by(expected_best_of)
 
 
-def _variance() -> None:
-    """Print how many times the variance of the mean over 200 prompts is higher for the first k than for all subsets."""
-    means = []
-    for _ in range(200):
-        grades = RNG.normal(size=(200, ANSWERS))
-        scores = 0.5 * grades + np.sqrt(0.75) * RNG.normal(size=(200, ANSWERS))
-        means.append([way(scores, grades, KS).mean(axis=0) for way in (first_best_of, expected_best_of)])
-    published, ours = np.var(means, axis=0)
-    ratios = ", ".join(f"k={k} {ratio:.1f}x" for k, ratio in zip(KS, published / ours, strict=True))
-    print(f"variance, first k / all subsets: {ratios}")
+@best_of.side
+def few_values(data: Pools) -> Work:
+    """Return the same for scores as judges give them: every item has ties."""
+    return Pools(data.grades, [scores.round() for scores in data.scores]).by(expected_best_of)
 
 
-def main(rounds: int) -> None:
-    ways: list[Callable[[], None]] = [exact, ties, first, loop]
-    taken: dict[str, list[float]] = {way.__name__: [] for way in ways}
-    for _ in range(rounds):
-        for way in ways:
-            began, cpu = time.perf_counter(), time.process_time()
-            way()
-            taken[way.__name__].append(time.perf_counter() - began)
-            taken.setdefault(f"{way.__name__} cpu", []).append(time.process_time() - cpu)
-    for name, seconds in taken.items():
-        print(f"{name:<10} {statistics.median(seconds):8.3f} s   best {min(seconds):8.3f} s")
-    _variance()
+@best_of.side
+def first_k(data: Pools) -> Work:
+    return data.by(first_best_of)
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    main(parser.parse_args().rounds)
+@best_of.side
+def published_loop(data: Pools) -> Work:
+    """Return the best of the first k in plain Python."""
+
+    def loop(scores: FloatArray, grades: FloatArray, ks: list[int]) -> FloatArray:
+        pairs = zip(scores.tolist(), grades.tolist(), strict=True)
+        return np.array([[grade[max(range(k), key=row.__getitem__)] for k in ks] for row, grade in pairs])
+
+    return data.by(loop)

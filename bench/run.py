@@ -1,0 +1,294 @@
+"""Rounds of the sides of a shape, in turn, and the table of them."""
+
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import import_module, metadata, util
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import IO, Protocol
+
+from bench import SHAPES, Outcome, Setup, Shape
+
+ROOT = Path(__file__).parents[1]
+CLEAR = Path("/proc/self/clear_refs")
+"""Linux forgets a process's peak memory when 5 is written here."""
+BEFORE = "before"
+SCRIPTS = {"candidates", "chat", "cluster", "coverage", "people", "personal", "personal_curve", "report", "retrieval"}
+SCRIPTS |= {"__main__", "run", "scoring", "serve"}
+"""Modules of this folder without shapes."""
+COLUMNS = ("shape", "side", "wall, s", "CPU, s", "ratio", "per second", "peak, MiB", "difference", "figures", "load")
+LEGEND = (
+    "Medians over the rounds (range). Ratio: time over that of the shape's first side, within a round. "
+    "Difference: the largest, of results, from those of the first side."
+)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One run of a side."""
+
+    seconds: float
+    cpu: float
+    peak: float | None
+    """MiB; None where sides share a process."""
+    results: Sequence[float]
+    units: float
+    figures: Mapping[str, float]
+
+
+@dataclass
+class Line:
+    """One side of a shape over all rounds, or why there is none."""
+
+    shape: str
+    side: str
+    unit: str = ""
+    timings: list[Timing] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    difference: float | None = None
+    failure: str = ""
+
+
+class Runner(Protocol):
+    """Where sides run."""
+
+    def run(self, side: str) -> Timing:
+        """Return what one run took."""
+
+
+class Opened:
+    """Sides with their data, in this process."""
+
+    def __init__(self, shape: Shape[object], sides: Iterable[str], *, quick: bool) -> None:
+        self.setup = Setup(quick=quick)
+        data = shape.data(self.setup)
+        self._works = {side: shape.sides[side].open(data) for side in sides}
+
+    def run(self, side: str) -> Timing:
+        """Return what one run of a side took."""
+        if CLEAR.exists():
+            CLEAR.write_text("5")
+        busy, start = _cpu(), time.perf_counter()
+        outcome = self._works[side]()
+        seconds, cpu = time.perf_counter() - start, _cpu() - busy
+        done = outcome if isinstance(outcome, Outcome) else Outcome()
+        seconds = done.scale * (seconds if done.seconds is None else done.seconds)
+        peak = _peak() if len(self._works) == 1 else None
+        return Timing(seconds, done.scale * cpu, peak, list(done.results), done.units, dict(done.figures))
+
+
+def _cpu() -> float:
+    """Return processor seconds of this process and of the commands that it has run to their end."""
+    commands = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + commands.ru_utime + commands.ru_stime
+
+
+def _peak() -> float:
+    """Return the peak of memory in MiB since it was last forgotten, or that of the largest command, if higher."""
+    commands = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    if not CLEAR.exists():
+        return max(commands, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return max(commands, next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")))
+
+
+class Worker:
+    """Sides in a process of their own, which waits between runs."""
+
+    def __init__(self, shape: str, sides: Sequence[str], *, quick: bool, environment: Mapping[str, str]) -> None:
+        command = [sys.executable, "-m", "bench", shape, "--work", json.dumps(sides), *["--quick"] * quick]
+        self._child = subprocess.Popen(  # noqa: S603 - this package
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | environment
+        )
+        self._line()
+
+    def run(self, side: str) -> Timing:
+        """Return what one run of a side took."""
+        stdin = _open(self._child.stdin)
+        stdin.write(f"{side}\n")
+        stdin.flush()
+        return Timing(**json.loads(self._line()))
+
+    def _line(self) -> str:
+        line = _open(self._child.stdout).readline()
+        if not line:
+            raise ChildProcessError(f"ended with exit code {self._child.wait()}, see above")
+        return line
+
+    def close(self) -> None:
+        """End the process."""
+        _open(self._child.stdin).close()
+        self._child.wait()
+        _open(self._child.stdout).close()
+
+
+def _open(pipe: IO[str] | None) -> IO[str]:
+    if pipe is None:
+        raise ValueError("the process was started without this pipe")
+    return pipe
+
+
+def work(shape: str, sides: Sequence[str], *, quick: bool) -> None:
+    """Run a side for each line of standard input; what sides print goes to standard error."""
+    answers, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
+    os.dup2(2, 1)
+    registered = load_shapes(shape)[shape]
+    if not quick:  # imports, threads, the first call of a library
+        warm = Opened(registered, sides, quick=True)
+        with warm.setup:
+            for side in sides:
+                warm.run(side)
+    opened = Opened(registered, sides, quick=quick)
+    with opened.setup:
+        print("ready", file=answers, flush=True)
+        for line in sys.stdin:
+            print(json.dumps(asdict(opened.run(line.rstrip("\n")))), file=answers, flush=True)
+
+
+def load_shapes(shape: str = "") -> dict[str, Shape[object]]:
+    """Return all shapes by name; or, with a shape's name, those of its module, so that no other takes memory."""
+    for module in iter_modules([str(Path(__file__).parent)]):
+        family = module.name.replace("_", "-")
+        if module.name not in SCRIPTS and (not shape or f"{shape}-".startswith(f"{family}-")):
+            import_module(f"bench.{module.name}")
+    return SHAPES
+
+
+def measure(shape: Shape[object], *, quick: bool, rounds: int, before: Path | None = None) -> list[Line]:
+    """Return a line for each side; where a module is missing or a process died, the line says so."""
+    lines = {side: Line(shape.name, side, shape.unit) for side in [*shape.sides, *[BEFORE] * (before is not None)]}
+    missing = [name for name in shape.needs if util.find_spec(name) is None]
+    workers: dict[str, Worker] = {}
+    try:
+        for group in [] if missing else [[side] for side in lines] if shape.apart else [list(lines)]:
+            sides = [next(iter(shape.sides)) if side == BEFORE else side for side in group]
+            path = {"PYTHONPATH": str(before / "src")} if group == [BEFORE] and before is not None else {}
+            try:
+                worker = Worker(
+                    shape.name, sides, quick=quick, environment={**shape.sides[sides[0]].environment, **path}
+                )
+            except ChildProcessError as error:
+                lines[group[0]].failure = str(error)
+            else:
+                workers |= dict.fromkeys(group, worker)
+        play(shape, workers, lines, rounds)
+    finally:
+        for worker in workers.values():
+            worker.close()
+    for line in lines.values():
+        line.failure = line.failure or (f"needs {', '.join(missing)}" if missing else "")
+    return list(lines.values())
+
+
+def play(shape: Shape[object], runners: Mapping[str, Runner], lines: Mapping[str, Line], rounds: int) -> None:
+    """Run the sides in turn and write down what they took; a side whose process died is left out from then on."""
+    first = next(iter(shape.sides))
+    for number in range(rounds):
+        load = os.getloadavg()[0]
+        for side, runner in runners.items():
+            line = lines[side]
+            if line.failure:
+                continue
+            try:
+                line.timings.append(runner.run(first if side == BEFORE else side))
+            except ChildProcessError as error:
+                line.failure = str(error)
+                continue
+            line.loads.append(load)
+            took = f"{number + 1}/{rounds} {shape.name}, {side}: {line.timings[-1].seconds:.3g} s"
+            print(took, file=sys.stderr, flush=True)
+    reference = lines[first].timings
+    for line in lines.values():
+        line.ratios = [mine.seconds / other.seconds for mine, other in zip(line.timings, reference, strict=False)]
+        gaps = [
+            abs(one - other)
+            for mine, theirs in zip(line.timings, reference, strict=False)
+            for one, other in zip(mine.results, theirs.results, strict=False)
+        ]
+        line.difference = max(gaps, default=None)
+
+
+def failures(shapes: Iterable[Shape[object]], lines: Iterable[Line]) -> list[str]:
+    """Return what makes the command fail: processes that died, results that differ."""
+    tolerances = {shape.name: shape.tolerance for shape in shapes}
+    failed = [f"{line.shape}, {line.side}: {line.failure}" for line in lines if "exit code" in line.failure]
+    return failed + [
+        f"{line.shape}, {line.side}: results differ by {line.difference:.2g}, at most {tolerances[line.shape]:g} wanted"
+        for line in lines
+        if line.difference is not None and not line.difference <= tolerances[line.shape]
+    ]
+
+
+def table(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield the Markdown table, a row for each side."""
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield "|---" * len(COLUMNS) + "|"
+    yield from (f"| {' | '.join(cells(line))} |" for line in lines)
+
+
+def cells(line: Line) -> list[str]:
+    """Return the cells of a side; a failure stands where the time would."""
+    if not line.timings:
+        return [line.shape, line.side, line.failure, *[""] * (len(COLUMNS) - 3)]
+    timings = line.timings
+    rates = [timing.units / timing.seconds for timing in timings if timing.units]
+    peaks = [timing.peak for timing in timings if timing.peak is not None]
+    figures = {name: [timing.figures[name] for timing in timings] for name in timings[0].figures}
+    return [
+        line.shape,
+        line.side,
+        spread([timing.seconds for timing in timings]) + (f"; then {line.failure}" if line.failure else ""),
+        number(statistics.median(timing.cpu for timing in timings)),
+        spread(line.ratios) if line.ratios else "",
+        f"{number(statistics.median(rates))} {line.unit}" if rates else "",
+        number(max(peaks)) if peaks else "",
+        "" if line.difference is None else f"{line.difference:.1g}",
+        "; ".join(f"{name} {spread(values)}" for name, values in figures.items()),
+        spread(line.loads),
+    ]
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return the median, with the range where there are several values.
+
+    >>> spread([1.5]), spread([1.0, 1.25, 1200])
+    ('1.5', '1.25 (1–1,200)')
+    """
+    middle = number(statistics.median(values))
+    return middle if len(values) == 1 else f"{middle} ({number(min(values))}–{number(max(values))})"
+
+
+def number(value: float) -> str:
+    """Return three digits, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def environment() -> str:
+    """Return processor, threads and versions in one line."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    threads = os.environ.get("OMP_NUM_THREADS", "as many as cores")
+    revision = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    packages = ("numpy", "scipy", "torch", "transformers", "ray", "vllm")
+    versions = [f"{name} {metadata.version(name)}" for name in packages if util.find_spec(name)]
+    python = f"Python {platform.python_version()}"
+    return ", ".join(
+        [
+            f"{model}, {os.cpu_count()} cores, threads: {threads}",
+            python,
+            *versions,
+            f"revision {revision.stdout.strip()}",
+        ]
+    )
