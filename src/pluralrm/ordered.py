@@ -1,19 +1,27 @@
 """The stream of everything that asks and waits: each item comes out with its replies, in the order of the items.
 
+Work may be done in another order: `in_groups` puts items of one group next to each other, and its results back.
+
 >>> def shout(words):  # answers in order, and may read ahead as far as it likes
 ...     yield from map(str.upper, words)
 >>> list(in_order(["a b", "", "c"], str.split, shout))
 [('a b', ['A', 'B']), ('', []), ('c', ['C'])]
+>>> list(in_groups(["a1", "b1", "a2"], tuple, shout))  # shouted as A1, A2, B1
+['A1', 'B1', 'A2']
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Generic, TypeVar
 
 I = TypeVar("I")  # noqa: E741 - the items
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+GROUPING_WINDOW = 1024
+"""Items among which `in_groups` looks for those of one group: so many results wait at most for an earlier one."""
 
 
 def in_order(
@@ -90,3 +98,46 @@ class _Queue(Generic[I, Q, R]):
         while self._entries and not self._entries[0].open:
             entry = self._entries.popleft()
             yield entry.item, entry.replies
+
+
+# ---------------------------------------------------------------- another order of work
+
+
+def in_groups(
+    items: Iterable[I],
+    key: Callable[[I], tuple[Hashable, ...]],
+    work: Callable[[Iterator[I]], Iterable[R]],
+    *,
+    window: int = GROUPING_WINDOW,
+) -> Iterator[R]:
+    """Yield what `work` makes of each item, in the order of the items; it gets those with equal keys one after another.
+
+    A key goes from the wider group to the narrower. Groups follow each other as their first items do, so items that are
+    grouped already are not moved, and no result waits for a group that begins after it.
+    """
+    positions: deque[int] = deque()
+
+    def grouped() -> Iterator[I]:
+        source, start = iter(items), 0
+        while batch := list(islice(source, window)):
+            for index in group_order(list(map(key, batch))):
+                positions.append(start + index)
+                yield batch[index]
+            start += len(batch)
+
+    results: dict[int, R] = {}
+    due = 0
+    for result in work(grouped()):
+        results[positions.popleft()] = result
+        while due in results:
+            yield results.pop(due)
+            due += 1
+
+
+def group_order(keys: Sequence[tuple[Hashable, ...]]) -> list[int]:
+    """Return the indices of the keys with equal ones side by side, level by level, in the order of their first."""
+    first: dict[tuple[Hashable, ...], int] = {}
+    ranks = [
+        [first.setdefault(key[:depth], index) for depth in range(1, len(key) + 1)] for index, key in enumerate(keys)
+    ]
+    return sorted(range(len(keys)), key=ranks.__getitem__)

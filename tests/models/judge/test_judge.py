@@ -1,8 +1,10 @@
 """The judge over a scripted chat model: what is asked, in which order, what comes back, and what is refused."""
 
 import random
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,44 @@ def test_a_failed_pair_fails_its_two_candidates_and_no_other() -> None:
     [verdict] = open_judge("judge:m", chat=judges.scripted(script)).score([WIDE])
     assert [isinstance(score, Failure) for score in verdict.scores] == [False, True, True, False]
     assert [vote.outcome for vote in verdict.votes].count("parse") == 2
+
+
+# ---------------------------------------------------------------- the order of asking
+
+
+def _shuffled(users: int = 5, each: int = 6) -> list[Query]:
+    """Return queries of several users and questions in a seeded order, every candidate of its own length."""
+    rng = random.Random(3)
+    people = [UserView(f"u{n}", (Post(f"p{n}", f"I keep {n + 2} cats.", "pets"),)) for n in range(users)]
+    queries = [
+        Query(f"q{n}", f"Question {n // users % 2}?", ("x" * rng.randint(1, 99), "y" * 100), people[n % users])
+        for n in range(users * each)
+    ]
+    rng.shuffle(queries)
+    return queries
+
+
+@pytest.mark.parametrize("keys", ["", ",style=pointwise", ",style=listwise", ",orders=coin"])
+def test_calls_of_one_user_and_then_one_question_are_sent_in_a_row_and_no_verdict_changes(keys: str) -> None:
+    queries, chat = _shuffled(), judges.scripted(judges.longer)
+    verdicts = list(open_judge(f"judge:m{keys}", chat=chat).score(queries))
+    for query_, verdict in zip(queries, verdicts, strict=True):
+        [alone] = open_judge(f"judge:m{keys}", chat=judges.scripted(judges.longer)).score([query_])
+        assert verdict == alone
+    sent = [re.findall(r"I keep \d+ cats|Question \d", judges.asked(request))[:2] for request in chat.requests]
+    runs = [piece for piece, _ in groupby(map(tuple, sent))]
+    assert len(runs) == len(set(runs)) == 10
+    assert len([user for user, _ in groupby(user for user, _ in sent)]) == 5
+
+
+def test_all_prompts_of_a_question_are_alike_up_to_the_first_answer() -> None:
+    user = UserView("u", POSTS.posts, pairs=(ContextPair("c", "Rye?", "yes", "no"),), traits={"age": "40"})
+    query_ = replace(WIDE, user=user, notes=("Bakes.",))
+    for style in STYLES:
+        texts = [judges.asked(request) for request in _requests(f"style={style}", query_)]
+        assert len(texts) >= 4
+        [common] = {text[: text.index("\n[answer")] for text in texts}
+        assert all(part in common for part in ("I bake rye", "Rye?", "40", "Bakes.", query_.prompt))
 
 
 # ---------------------------------------------------------------- lists

@@ -16,7 +16,7 @@ docs/judges.md has the keys and the formulas. A judge of your own, for tests, ne
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -42,6 +42,7 @@ from pluralrm.models.judge.styles import (
     replies,
 )
 from pluralrm.models.judge.verdicts import FORMS, KEY, RESULT, ReplyForm, without_copies
+from pluralrm.ordered import in_groups
 from pluralrm.specs import Form, Spec, parse
 from pluralrm.templates import Template, context_of, fenced, load_template, mark_of
 
@@ -117,9 +118,11 @@ class Judge:
         return self.role.tally
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
-        """Yield one Verdict per query, in order; PrivacyError where a query shows posts that may not be sent."""
-        for query, _ in self.role.ask(map(self._calls_of, queries), lambda query: query.calls):
-            yield query.verdict(self.style)
+        """Yield one Verdict per query, in order; PrivacyError where a query shows posts that may not be sent.
+
+        What shows the same user, and then the same question, is asked in a row: a server keeps what prompts share.
+        """
+        yield from in_groups(queries, _beginning, self._verdicts)
 
     def probed(self, probe: JudgeProbe) -> RewardModel | str:
         """Return the same judge asked for the worse answer, or with the letters reversed; or why that means nothing."""
@@ -130,6 +133,10 @@ class Judge:
             return str(exc)
 
     # ------------------------------------------------------------ asking
+
+    def _verdicts(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        for query, _ in self.role.ask(map(self._calls_of, queries), lambda query: query.calls):
+            yield query.verdict(self.style)
 
     def _calls_of(self, query: Query) -> JudgeCalls:
         """Return a query with its calls."""
@@ -160,6 +167,13 @@ class Judge:
         if isinstance(text, Failure):
             return text
         return self.style.read(without_copies(text, answers, self.style.form), reply, len(answers))
+
+
+def _beginning(query: Query) -> tuple[Hashable, ...]:
+    """Return what prompts of equal beginnings have in common: what is shown of the user, then the question."""
+    user = query.user
+    context = (tuple(user.pairs), tuple(user.posts), tuple(user.traits.items())) if user else ()
+    return (tuple(query.notes), *context), query.prompt
 
 
 # ---------------------------------------------------------------- from a spec to a judge
