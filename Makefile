@@ -212,10 +212,9 @@ images:
 torch: $(VENV)/.core
 	$(BIN)/pip install $(TORCH)
 
-SHAPES ?= stats best-of
+SHAPES ?= stats best-of report
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench $(SHAPES)
-	$(BIN)/python bench/report.py
 
 # Naive and ours in turn, on random weights of a small model: about a quarter of an hour on two cores, faster on a GPU.
 bench-hf: $(VENV)/.dev

@@ -8,22 +8,24 @@ A shape is one piece of work that several sides do; its first side is what the o
     def exact(data: Pools) -> Work:
         return lambda: data.all_models(expected_best_of)
 
-`pools(setup)` returns the data: `setup.size(2_830, 20)` is the full size, or that of `--quick`; what must be closed
-goes through `setup.enter_context`. A side is called once, opens what it needs, and returns the work; only the work is
-timed. A module of this folder registers its shapes when it is imported (`--list`), so it imports torch and the like
-inside functions and names them in `needs`. The names of its shapes begin with its own: bench/dedup.py has
-`dedup-nothing` and `dedup-mostly`, and `python -m bench dedup` runs both.
+`pools(setup)` returns the data: `setup.size(2_830, 20)` is the full size, or that of `--quick`; `setup.folder()` and
+what `setup.enter_context` enters are there until the end. A side is called once, opens what it needs, and returns the
+work; only the work is timed. A module of this folder registers its shapes when it is imported, so it imports torch and
+the like inside functions and names them in `needs`. The names of its shapes begin with its own: bench/dedup.py has
+`dedup-nothing` and `dedup-mostly`, and `python -m bench dedup` runs both (`--list` has all).
 
 Each side is a process of its own and waits; a round goes through all sides in turn. The table has medians over the
 rounds with their range, and ratios within a round. CPU time is that of the process and of the commands it ran; it
 hardly depends on who else is running. Results that differ by more than `tolerance` make the command fail.
-`--before DIR` runs the first side once more with the package of another checkout: before | after in one run.
+`--before DIR` runs each side once more on the package of another checkout: before | after in one run.
 Figures that are kept go to RESULTS.md; tests run every shape at its smallest size and never look at a time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -41,6 +43,10 @@ class Setup(ExitStack):
     def size(self, full: int, quick: int) -> int:
         """Return the size that is measured now."""
         return quick if self.quick else full
+
+    def folder(self) -> Path:
+        """Return a new folder, removed at the end."""
+        return Path(self.enter_context(TemporaryDirectory()))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument(
         "--before", type=Path, metavar="DIR", help="another checkout, whose package the first side uses"
     )
+    parser.add_argument("--sides", nargs="+", default=[], metavar="SIDE", help="these alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every run of every side")
     parser.add_argument("--list", action="store_true", help="names, sides and what they need")
     parser.add_argument("--work", help=argparse.SUPPRESS)
@@ -47,7 +48,7 @@ def main() -> None:
     lines = []
     for shape in selection:
         rounds = options.rounds or (2 if options.quick else shape.rounds)
-        lines += measure(shape, quick=options.quick, rounds=rounds, before=options.before)
+        lines += measure(shape, quick=options.quick, rounds=rounds, before=options.before, sides=options.sides)
     around = environment()
     print(*table(lines), "", LEGEND, around, sep="\n")
     if options.json:

@@ -1,25 +1,22 @@
-"""Many people and shared prompts: a file in the shape of Community Alignment, and what it takes to read it.
-
-python bench/people.py [--rows 90000] [--out FILE]
+"""Many people and shared prompts: a file in the shape of Community Alignment, read, and turned into queries.
 
 People leave 1 to 300 conversations each, in one of five languages. Half of the conversations open with a shared prompt,
-each judged by at least ten people; a few people meet one twice. What they prefer depends on the answer (its quality and
-its length), on their group (age), on the person and on the place of the answer, and is noisy.
+each judged by at least ten people; a few people meet one twice. The first answer is preferred more often.
 """
 
-import argparse
 import csv
 import random
-import tempfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
 
-from candidates import timed  # `bench/` is the first folder of sys.path
+from bench import Outcome, Setup, Shape, Work
+from pluralrm import load_benchmark, load_condition
+from pluralrm.core import Benchmark
 
-ROWS, MOST, PEOPLE_PER_PROMPT = 90_000, 300, 15
-"""Conversations, the most of one person, and how many people judge a shared prompt on average."""
-TURNS = ("first", "second", "third", "fourth")
-LETTERS = "abcd"
+MOST, PEOPLE_PER_PROMPT = 300, 15
+"""The most conversations of one person, and how many people judge a shared prompt on average."""
+TURNS, LETTERS = ("first", "second", "third", "fourth"), "abcd"
 SYLLABLES = {
     "en": "the an ing er to of ed in is re",
     "fr": "le de ent ion é que ou ir un ais",
@@ -30,32 +27,35 @@ SYLLABLES = {
 COUNTRIES = {"en": "united states", "fr": "france", "it": "italy", "hi": "india", "pt": "brazil"}
 AGES = ("18-34", "35-45", "46-54", "55+")
 TRAITS = ("country", "age", "gender", "education_level", "ethnicity", "political")
+PARTS = ("prompt", *(f"response_{letter}" for letter in LETTERS), "preferred_response", "feedback")
 COLUMNS = (
     *("conversation_id", "annotator_id", "assigned_lang", *(f"annotator_{name}" for name in TRAITS)),
     *("wave", "is_pregenerated_first_prompt", "in_balanced_subset", "in_balanced_subset_10"),
-    *(
-        f"{turn}_turn_{part}"
-        for turn in TURNS
-        for part in ("prompt", *(f"response_{letter}" for letter in LETTERS), "preferred_response", "feedback")
-    ),
+    *(f"{turn}_turn_{part}" for turn in TURNS for part in PARTS),
 )
-Slot = tuple[str, tuple[str, ...], tuple[float, ...]]
-"""A prompt, its four answers, and the quality of each."""
+
+
+class Slot(NamedTuple):
+    """A prompt and its four answers."""
+
+    prompt: str
+    answers: tuple[str, ...]
 
 
 class Writer:
-    """Prompts and answers of one language, cut from one long text."""
+    """Prompts and answers of one language, cut from one long text; shared prompts in turn."""
 
-    def __init__(self, language: str, rng: random.Random) -> None:
-        words = ["".join(rng.choices(SYLLABLES[language].split(), k=rng.randint(1, 4))) for _ in range(5_000)]
-        ends = rng.choices((" ", ", ", ". ", '" ', "\n\n"), (60, 6, 4, 1, 1), k=300_000)
-        self._text = "".join(map(str.__add__, rng.choices(words, k=300_000), ends))
+    def __init__(self, language: str, rng: random.Random, words: int) -> None:
+        forms = ["".join(rng.choices(SYLLABLES[language].split(), k=rng.randint(1, 4))) for _ in range(5_000)]
+        ends = rng.choices((" ", ", ", ". ", '" ', "\n\n"), (60, 6, 4, 1, 1), k=words)
+        self._text = "".join(map(str.__add__, rng.choices(forms, k=words), ends))
         self._rng = rng
+        self.shared: list[Slot] = []
+        self.turn = 0
 
     def slot(self) -> Slot:
         """Return a new prompt with four answers."""
-        answers = tuple(self.cut(300, 1_500) for _ in LETTERS)
-        return self.cut(30, 200), answers, tuple(self._rng.gauss(0, 1) for _ in LETTERS)
+        return Slot(self.cut(30, 200), tuple(self.cut(300, 1_500) for _ in LETTERS))
 
     def cut(self, least: int, most: int) -> str:
         """Return a text of `least` to `most` characters."""
@@ -63,100 +63,77 @@ class Writer:
         return self._text[start : start + self._rng.randint(least, most)].strip() + "."
 
 
-def people(rows: int, rng: random.Random) -> list[tuple[str, int]]:
-    """Return the language of each person and how many conversations they leave: many leave few, some leave hundreds."""
-    result: list[tuple[str, int]] = []
-    left = rows
-    while left:
-        count = min(left, MOST, int(8 * rng.paretovariate(0.9)) - 7)
-        result.append((rng.choice(list(SYLLABLES)), count))
-        left -= count
-    return result
-
-
-def choice(slot: Slot, taste: Sequence[float], rng: random.Random) -> int:
-    """Return the preferred answer: quality, length (as the person and their group like it), the first place, noise."""
-    length, habit = taste
-    utility = [
-        quality + length * (len(answer) - 900) / 350 + habit * (place == 0) + rng.gauss(0, 1)
-        for place, (answer, quality) in enumerate(zip(slot[1], slot[2], strict=True))
-    ]
-    return utility.index(max(utility))
-
-
-def conversations(rows: int, seed: int = 0) -> Iterator[dict[str, str]]:
-    """Yield the rows of the file, the conversations of one person after those of another."""
-    rng = random.Random(seed)
-    crowd = people(rows, rng)
-    writers = {language: Writer(language, rng) for language in SYLLABLES}
-    shared, position = {}, dict.fromkeys(SYLLABLES, 0)
+def conversations(count: int, words: int) -> Iterator[dict[str, str]]:
+    """Yield rows person by person, their texts cut from so many words of each language."""
+    rng, crowd = random.Random(0), []
+    while count:  # many people leave few, some leave hundreds
+        crowd.append((rng.choice(list(SYLLABLES)), min(count, MOST, int(8 * rng.paretovariate(0.9)) - 7)))
+        count -= crowd[-1][1]
+    writers = {language: Writer(language, rng, words) for language in SYLLABLES}
     for language, writer in writers.items():
-        total = sum(count // 2 for own, count in crowd if own == language)
-        shared[language] = [writer.slot() for _ in range(max(MOST // 2, total // PEOPLE_PER_PROMPT))]
-    number = 0
-    for person, (language, count) in enumerate(crowd):
-        age = rng.randrange(len(AGES))
-        taste = (rng.gauss((age - 1.5) / 2, 0.5), rng.expovariate(2))
+        total = sum(own // 2 for spoken, own in crowd if spoken == language)
+        writer.shared = [writer.slot() for _ in range(max(MOST // 2, total // PEOPLE_PER_PROMPT))]
+    for person, (language, own) in enumerate(crowd):
         background = {f"annotator_{name}": f"{name} {rng.randrange(4)}" for name in TRAITS}
-        background |= {"annotator_country": COUNTRIES[language], "annotator_age": AGES[age]}
+        background |= {"annotator_country": COUNTRIES[language], "annotator_age": rng.choice(AGES)}
+        background |= {"in_balanced_subset": str(person % 5 == 0), "in_balanced_subset_10": str(person % 10 == 0)}
         background |= {"annotator_id": f"a{person}", "assigned_lang": language, "wave": f"wave{person % 3 + 1}"}
-        first = position[language]
-        for index in range(count):
-            row = dict.fromkeys(COLUMNS, "") | background | {"conversation_id": f"c{number}"}
-            row |= {"in_balanced_subset": str(person % 5 == 0), "in_balanced_subset_10": str(person % 10 == 0)}
-            slots, is_shared = shared[language], index < count // 2
+        writer = writers[language]
+        for index in range(own):
+            is_shared = index < own // 2
             if is_shared:
-                again = index > 0 and rng.random() < 0.01
-                position[language] += not again
-                opening = slots[(first if again else position[language]) % len(slots)]
-                first = position[language] if index == 0 else first
-            else:
-                opening = writers[language].slot()
+                writer.turn += index == 0 or rng.random() > 0.01  # else the same once more
+            opening = writer.shared[writer.turn % len(writer.shared)] if is_shared else writer.slot()
+            row = dict.fromkeys(COLUMNS, "") | background | {"conversation_id": f"c{person}-{index}"}
             row["is_pregenerated_first_prompt"] = str(is_shared)
-            _fill(row, opening, writers[language], taste=taste, rng=rng)
-            number += 1
-            yield row
+            yield row | _turns(opening, writer, rng)
 
 
-def _fill(row: dict[str, str], opening: Slot, writer: Writer, *, taste: Sequence[float], rng: random.Random) -> None:
-    """Put one to four turns into a row; some are without a choice, or with an equal or empty answer."""
+def _turns(opening: Slot, writer: Writer, rng: random.Random) -> dict[str, str]:
+    """Return one to four turns of a row; some are without a choice, or with an equal or empty answer."""
+    cells = {}
     for turn in TURNS[: rng.choices((1, 2, 3, 4), (4, 3, 2, 1))[0]]:
-        prompt, answers, _ = slot = opening if turn == "first" else writer.slot()
-        preferred, luck = choice(slot, taste, rng), rng.random()
+        prompt, answers = opening if turn == "first" else writer.slot()
+        luck = rng.random()
         if luck < 0.003:
             answers = (answers[0], answers[0], *answers[2:])
         elif luck < 0.006:
             answers = (*answers[:3], "EMPTY STRING")
-        row[f"{turn}_turn_prompt"] = prompt
-        row |= {f"{turn}_turn_response_{letter}": text for letter, text in zip(LETTERS, answers, strict=True)}
-        row[f"{turn}_turn_preferred_response"] = "" if luck > 0.996 else f"response_{LETTERS[preferred]}"
-        row[f"{turn}_turn_feedback"] = writer.cut(20, 200) if luck > 0.5 else ""
+        preferred = "" if luck > 0.996 else f"response_{rng.choices(LETTERS, (4, 2, 2, 2))[0]}"
+        feedback = writer.cut(20, 200) if luck > 0.5 else ""
+        values = (prompt, *answers, preferred, feedback)
+        cells |= {f"{turn}_turn_{part}": value for part, value in zip(PARTS, values, strict=True)}
+    return cells
 
 
-def write_people(path: Path, rows: int = ROWS, seed: int = 0) -> Path:
-    """Write a file in the shape of `community_alignment.csv`."""
+def table(setup: Setup) -> str:
+    """Return the spec of a file in the shape of `community_alignment.csv`."""
+    path = setup.folder() / "community_alignment.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, COLUMNS)
-        table.writeheader()
-        table.writerows(conversations(rows, seed))
-    return path
+        rows = csv.DictWriter(file, COLUMNS)
+        rows.writeheader()
+        rows.writerows(conversations(setup.size(90_000, 200), setup.size(300_000, 3_000)))
+    return f"community-alignment:{path}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--out", type=Path, help="keep the file here; it is made only where it is missing")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = options.out or Path(folder) / "community_alignment.csv"
-        if not path.exists():
-            write_people(path, options.rows)
-        print(f"{options.rows:,} conversations, {path.stat().st_size / 2**20:.0f} MiB")
-        from pluralrm import load_benchmark
-
-        bench = timed("load", lambda: load_benchmark(f"community-alignment:{path}"))
-        print(f"{len(bench.items):,} items of {len(bench.users):,} people. {bench.card.load}")
+people = Shape("people", "90,000 conversations of 2,600 people, 876 MiB", table, unit="items", rounds=1)
 
 
-if __name__ == "__main__":
-    main()
+@people.side
+def first_turns(spec: str) -> Work:
+    return lambda: Outcome(units=len(load_benchmark(spec).items))
+
+
+@people.side
+def earlier_turns(spec: str) -> Work:
+    return first_turns(f"{spec},context=earlier")
+
+
+def queries(condition: str, spec: str) -> Work:
+    """Return the work of a condition on items that are loaded before."""
+    benchmark: Benchmark = load_benchmark(f"{spec},context=earlier")
+    return lambda: Outcome(units=sum(1 for _ in load_condition(condition).queries(benchmark, benchmark.items)))
+
+
+for condition in ("traits,of=swapped", "group:0,pairs=4,trait=age"):
+    people.side(partial(queries, condition), name=f"queries {condition}")

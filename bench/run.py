@@ -21,13 +21,23 @@ ROOT = Path(__file__).parents[1]
 CLEAR = Path("/proc/self/clear_refs")
 """Linux forgets a process's peak memory when 5 is written here."""
 BEFORE = "before"
-SCRIPTS = {"candidates", "chat", "cluster", "coverage", "people", "personal", "personal_curve", "report", "retrieval"}
-SCRIPTS |= {"__main__", "run", "scoring", "serve"}
+SCRIPTS = {
+    "__main__",
+    "run",
+    "chat",
+    "cluster",
+    "coverage",
+    "personal",
+    "personal_curve",
+    "retrieval",
+    "scoring",
+    "serve",
+}
 """Modules of this folder without shapes."""
 COLUMNS = ("shape", "side", "wall, s", "CPU, s", "ratio", "per second", "peak, MiB", "difference", "figures", "load")
 LEGEND = (
-    "Medians over the rounds (range). Ratio: time over that of the shape's first side, within a round. "
-    "Difference: the largest, of results, from those of the first side."
+    "Medians over the rounds (range). Ratio: time over that of the shape's first side, within a round; "
+    "of `before`, over the same side's here. Difference: the largest, of results, from those of the same."
 )
 
 
@@ -163,24 +173,32 @@ def load_shapes(shape: str = "") -> dict[str, Shape[object]]:
     return SHAPES
 
 
-def measure(shape: Shape[object], *, quick: bool, rounds: int, before: Path | None = None) -> list[Line]:
-    """Return a line for each side; where a module is missing or a process died, the line says so."""
-    lines = {side: Line(shape.name, side, shape.unit) for side in [*shape.sides, *[BEFORE] * (before is not None)]}
+def measure(
+    shape: Shape[object], *, quick: bool, rounds: int, before: Path | None = None, sides: Sequence[str] = ()
+) -> list[Line]:
+    """Return a line for each side, all where none are named, and for each on the package of another checkout.
+
+    Where a module is missing or a process died, the line says so.
+    """
+    names = [side for side in shape.sides if not sides or side in sides]
     missing = [name for name in shape.needs if util.find_spec(name) is None]
+    lines: dict[str, Line] = {}
     workers: dict[str, Worker] = {}
     try:
-        for group in [] if missing else [[side] for side in lines] if shape.apart else [list(lines)]:
-            sides = [next(iter(shape.sides)) if side == BEFORE else side for side in group]
-            path = {"PYTHONPATH": str(before / "src")} if group == [BEFORE] and before is not None else {}
-            try:
-                worker = Worker(
-                    shape.name, sides, quick=quick, environment={**shape.sides[sides[0]].environment, **path}
-                )
-            except ChildProcessError as error:
-                lines[group[0]].failure = str(error)
-            else:
-                workers |= dict.fromkeys(group, worker)
-        play(shape, workers, lines, rounds)
+        for source in [None, before][: 1 + (before is not None)]:
+            for group in [[side] for side in names] if shape.apart else [names]:
+                labels = [side if source is None else f"{side}, {BEFORE}" for side in group]
+                lines |= {label: Line(shape.name, label, shape.unit) for label in labels}
+                path = {} if source is None else {"PYTHONPATH": str(source / "src")}
+                try:
+                    if not missing:
+                        environment = {**shape.sides[group[0]].environment, **path}
+                        worker = Worker(shape.name, group, quick=quick, environment=environment)
+                        workers |= dict.fromkeys(labels, worker)
+                except ChildProcessError as error:
+                    for label in labels:
+                        lines[label].failure = str(error)
+        play(workers, lines, rounds)
     finally:
         for worker in workers.values():
             worker.close()
@@ -189,9 +207,8 @@ def measure(shape: Shape[object], *, quick: bool, rounds: int, before: Path | No
     return list(lines.values())
 
 
-def play(shape: Shape[object], runners: Mapping[str, Runner], lines: Mapping[str, Line], rounds: int) -> None:
+def play(runners: Mapping[str, Runner], lines: Mapping[str, Line], rounds: int) -> None:
     """Run the sides in turn and write down what they took; a side whose process died is left out from then on."""
-    first = next(iter(shape.sides))
     for number in range(rounds):
         load = os.getloadavg()[0]
         for side, runner in runners.items():
@@ -199,22 +216,24 @@ def play(shape: Shape[object], runners: Mapping[str, Runner], lines: Mapping[str
             if line.failure:
                 continue
             try:
-                line.timings.append(runner.run(first if side == BEFORE else side))
+                line.timings.append(runner.run(side.removesuffix(f", {BEFORE}")))
             except ChildProcessError as error:
                 line.failure = str(error)
                 continue
             line.loads.append(load)
-            took = f"{number + 1}/{rounds} {shape.name}, {side}: {line.timings[-1].seconds:.3g} s"
-            print(took, file=sys.stderr, flush=True)
-    reference = lines[first].timings
-    for line in lines.values():
-        line.ratios = [mine.seconds / other.seconds for mine, other in zip(line.timings, reference, strict=False)]
-        gaps = [
-            abs(one - other)
-            for mine, theirs in zip(line.timings, reference, strict=False)
-            for one, other in zip(mine.results, theirs.results, strict=False)
-        ]
-        line.difference = max(gaps, default=None)
+            seconds = f"{line.timings[-1].seconds:.3g} s"
+            print(f"{number + 1}/{rounds} {line.shape}, {side}: {seconds}", file=sys.stderr, flush=True)
+    for side, line in lines.items():
+        own = side.removesuffix(f", {BEFORE}")
+        compare(line, lines[next(iter(lines)) if own == side else own])
+
+
+def compare(line: Line, reference: Line) -> None:
+    """Write down ratios of times and differences of results, round by round."""
+    rounds = list(zip(line.timings, reference.timings, strict=False))
+    line.ratios = [mine.seconds / theirs.seconds for mine, theirs in rounds]
+    pairs = [pair for mine, theirs in rounds for pair in zip(mine.results, theirs.results, strict=False)]
+    line.difference = max((abs(one - other) for one, other in pairs), default=None)
 
 
 def failures(shapes: Iterable[Shape[object]], lines: Iterable[Line]) -> list[str]:
@@ -258,13 +277,13 @@ def cells(line: Line) -> list[str]:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Return the median, with the range where there are several values.
+    """Return the median, and the range where values differ.
 
     >>> spread([1.5]), spread([1.0, 1.25, 1200])
     ('1.5', '1.25 (1–1,200)')
     """
     middle = number(statistics.median(values))
-    return middle if len(values) == 1 else f"{middle} ({number(min(values))}–{number(max(values))})"
+    return middle if min(values) == max(values) else f"{middle} ({number(min(values))}–{number(max(values))})"
 
 
 def number(value: float) -> str:

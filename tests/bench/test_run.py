@@ -22,7 +22,7 @@ def played(shape: Shape[object], rounds: int = 1) -> list[Line]:
     lines = {side: Line(shape.name, side, shape.unit) for side in shape.sides}
     opened = Opened(shape, shape.sides, quick=True)
     with opened.setup:
-        play(shape, dict.fromkeys(shape.sides, opened), lines, rounds)
+        play(dict.fromkeys(shape.sides, opened), lines, rounds)
     return list(lines.values())
 
 
@@ -59,12 +59,12 @@ def sums() -> Iterator[Shape[int]]:
 
 def test_times_are_scaled_to_the_whole_and_ratios_are_to_the_first_side(sums: Shape[object]) -> None:
     ours, half, wrong = list(table(played(sums, rounds=3)))[2:]
-    assert ours.startswith("| sums | ours | 2 (2–2) | ")
-    assert " | 1 (1–1) | 5 terms | " in ours
-    assert "| terms 10 (10–10) |" in ours
-    assert half.startswith("| sums | half a loop | 8 (8–8) | ")
-    assert " | 4 (4–4) | 1.25 terms | " in half
-    assert " | 0.5 (0.5–0.5) |  |  | 0.5 |" in wrong
+    assert ours.startswith("| sums | ours | 2 | ")
+    assert " | 1 | 5 terms | " in ours
+    assert "| terms 10 |" in ours
+    assert half.startswith("| sums | half a loop | 8 | ")
+    assert " | 4 | 1.25 terms | " in half
+    assert " | 0.5 |  |  | 0.5 |" in wrong
 
 
 def test_results_that_differ_fail(sums: Shape[object]) -> None:
@@ -84,7 +84,7 @@ def test_a_side_whose_process_died_has_a_row_that_says_so(sums: Shape[object]) -
 
     lines = {side: Line("sums", side) for side in sums.sides}
     opened = Opened(sums, sums.sides, quick=True)
-    play(sums, {side: Dying() if side == "ours" else opened for side in sums.sides}, lines, 2)
+    play({side: Dying() if side == "ours" else opened for side in sums.sides}, lines, 2)
     assert next(row for row in table(list(lines.values())) if "| ours |" in row).startswith(
         "| sums | ours | ended with exit code 1, see above | "
     )
