@@ -100,10 +100,9 @@ def flops(shape: Shape) -> float:
     total = 0.0
     weights = non_embedding_weights()
     for group in groups(shape):
-        tree = grow([pooled(ids, 0) for ids in group])
-        total += 2 * weights * tree.tokens
-        root = len(tree.root)
-        seen = root * root / 2 + sum(len(leaf) * (root + len(leaf) / 2) for leaf in tree.leaves)
+        chains = grow([[pooled(ids, 0) for ids in group]]).chains
+        total += 2 * weights * sum(len(chain.ids) for chain in chains)
+        seen = sum(len(chain.ids) * (chain.before + len(chain.ids) / 2) for chain in chains)
         total += 4 * CONFIG.num_hidden_layers * CONFIG.hidden_size * seen
     return total
 

@@ -172,7 +172,7 @@ def speed(model: NeuralModel, looks: Sequence[Look], seconds: float, *, items: i
     """Return what was measured, and what it comes to for the whole benchmark."""
     groups = [_asks(model, look) for look in looks]
     tokens = sum(len(ask.needed) for group in groups for ask in group)
-    distinct = sum(grow(group).tokens for group in groups if group)
+    distinct = sum(grow([group]).tokens for group in groups if group)
     text = (
         f"{tokens / seconds:,.0f} tokens/s: {tokens:,} tokens of {len(looks)} items, {distinct:,} of them distinct, in "
         f"{seconds:.2g} s"

@@ -158,20 +158,55 @@ def test_no_pass_is_larger_than_the_budget_whatever_the_order_of_the_file(opened
     assert sum(sizes) == 2 * (151 + 64 + 3)  # a pool of 64 is one prompt and 64 tokens, not 64 prompts
 
 
-def test_verdicts_come_before_the_last_question_is_known(opened):
-    import torch
-
+@pytest.mark.parametrize(("beginning", "most"), [((), 9), (tuple(range(50, 60)), 60)])
+def test_verdicts_come_before_the_last_question_is_known(opened, monkeypatch, beginning, most):
     engine, _ = opened("llama", "head")
     engine.budget = 16
+    monkeypatch.setattr(engine, "_streams", 2)
     asked = []
 
     def groups() -> Iterator[list[StateRequest]]:
         for number in range(99):
             asked.append(number)
-            yield [pooled(tuple(range(3, 13)), None)]
+            yield [pooled((*beginning, 3 + number, *range(3, 11)), None)]
 
     next(engine.values(groups()))
-    assert len(asked) < 2 * torch.get_num_threads() + 5
+    assert len(asked) < most
+
+
+def test_what_neighbouring_questions_share_is_computed_once(opened):
+    engine, plain = opened("llama", "head")
+    sizes = []
+    hook = engine._network.decoder.register_forward_pre_hook(
+        lambda _module, _args, kwargs: sizes.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    profile = tuple(range(5, 155))
+    asks = [[pooled((*profile, question, 7, answer), None) for answer in (20, 21)] for question in range(5)]
+    engine.budget = 32
+    values = list(engine.values(asks))
+    hook.remove()
+    assert sum(sizes) == 150 + 5 * (2 + 2)
+    assert max(sizes) <= 32
+    for group, several in zip(asks, values, strict=True):
+        for ask, value in zip(group, several, strict=True):
+            assert value[0].tolist() == pytest.approx(plain_head(plain, ask.ids), abs=TOLERANCE)
+
+
+FEW = st.lists(st.integers(20, 21), min_size=1, max_size=24).map(tuple)
+"""Sequences of two tokens: they share beginnings of every length, end inside each other, and part often."""
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gpt_neox", "gemma3"])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(window=st.lists(st.lists(FEW, min_size=1, max_size=6), min_size=1, max_size=5), budget=st.sampled_from(BUDGETS))
+def test_random_tries_score_as_plain_forward_passes_do(opened, family, window, budget):
+    engine, plain = opened(family, "head")
+    engine.budget = budget
+    for group, values in zip(
+        window, engine.values([[pooled(ids, None) for ids in group] for group in window]), strict=True
+    ):
+        for ids, value in zip(group, values, strict=True):
+            assert value[0].tolist() == pytest.approx(plain_head(plain, ids), abs=TOLERANCE)
 
 
 class Fails:
@@ -240,9 +275,9 @@ def test_a_pass_that_fails_keeps_no_other_waiting(opened, caplog):
 def test_keys_are_read_once_they_are_there_whoever_comes_first(order):
     import torch
 
-    from pluralrm.models.neural.attention import Root
+    from pluralrm.models.neural.attention import StoredKeys
 
-    root, whole = Root(9), torch.arange(9.0).reshape(1, 1, 9, 1)
+    root, whole = StoredKeys(9, readers=2), torch.arange(9.0).reshape(1, 1, 9, 1)
 
     def write(chunk: int) -> None:
         part = whole[:, :, 3 * chunk : 3 * chunk + 3]
@@ -257,10 +292,23 @@ def test_keys_are_read_once_they_are_there_whoever_comes_first(order):
     assert values.flatten().tolist() == [-key for key in range(8)]
 
 
-def test_whoever_waits_for_keys_that_will_not_come_is_told():
-    from pluralrm.models.neural.attention import AbandonedError, Root
+def test_keys_are_dropped_once_the_last_pack_has_read_them():
+    import torch
 
-    root = Root(4)
+    from pluralrm.models.neural.attention import StoredKeys
+
+    keys = StoredKeys(3, readers=2)
+    keys.write(0, 0, (torch.ones(1, 1, 5, 1), torch.ones(1, 1, 5, 1)))  # of a piece of 5, later packs see 3
+    for held in (1, 0):
+        assert keys.read(0, 3)[0].shape[2] == 3
+        keys.let_go(0)
+        assert len(keys._layers) == held
+
+
+def test_whoever_waits_for_keys_that_will_not_come_is_told():
+    from pluralrm.models.neural.attention import AbandonedError, StoredKeys
+
+    root = StoredKeys(4, readers=1)
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(root.read, 0, 4)
         root.give_up()

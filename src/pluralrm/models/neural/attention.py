@@ -1,11 +1,12 @@
-"""Attention inside packed trees: each token sees its ancestors and what stands before it in its own node, nothing else.
+"""Attention inside packed tries: each token sees what stands before it in its own sequence, nothing else.
 
-No mask is built. Every node attends causally to itself and, without a mask, to the keys of its ancestors; the two are
-merged by their log-sum-exps, which is exact up to rounding. The kernels that return a log-sum-exp are private to torch:
-where one is missing, plain matrix products take its place.
+No mask is built. Every piece of a chain attends causally to itself and, without a mask, to what it continues, chain by
+chain; the parts are merged by their log-sum-exps, which is exact up to rounding. The kernels that return a log-sum-exp
+are private to torch: where one is missing, plain matrix products take its place.
 """
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,47 +29,64 @@ Keys = tuple[torch.Tensor, torch.Tensor]
 
 
 class OwnRows(NamedTuple):
-    """Rows of queries and the keys of their own node up to the last row: the rows are the last of these keys."""
+    """Rows of queries and the keys of their own piece up to the last row: the rows are the last of these keys."""
 
     rows: Span
     keys: Span
 
 
 class AbandonedError(RuntimeError):
-    """A pass that was to write the keys of a root has failed."""
+    """A pass that was to write keys has failed."""
 
 
-class Root:
-    """The keys and values of a root that reaches over several packs, by layer: written chunk by chunk, then read.
+class StoredKeys:
+    """Keys and values of a chain that several packs need, by layer: written piece by piece, dropped once all have read.
 
     The packs may run beside each other: a pack that needs tokens of another waits for them.
     """
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, readers: int) -> None:
         self.length = length
+        self._readers = readers
         self._layers: dict[int, Keys] = {}
+        self._pieces: dict[int, dict[int, int]] = {}
         self._written: dict[int, int] = {}
+        self._done: dict[int, int] = {}
         self._given_up = False
         self._news = threading.Condition()
 
     def write(self, layer: int, first: int, keys: Keys) -> None:
-        """Put the keys of a chunk in their place, as soon as those before it are there."""
-        self._wait_for(layer, first)
-        if not first:
-            shapes = [(*part.shape[:2], self.length, part.shape[3]) for part in keys]
-            self._layers[layer] = (keys[0].new_empty(shapes[0]), keys[1].new_empty(shapes[1]))
-        last = first + keys[0].shape[2]
-        for whole, part in zip(self._layers[layer], keys, strict=True):
-            whole[:, :, first:last] = part
+        """Put the keys of a piece in their place, up to the length."""
         with self._news:
-            self._written[layer] = last
+            if layer not in self._layers:
+                shapes = [(*part.shape[:2], self.length, part.shape[3]) for part in keys]
+                self._layers[layer] = (keys[0].new_empty(shapes[0]), keys[1].new_empty(shapes[1]))
+            stored = self._layers[layer]
+        last = min(first + keys[0].shape[2], self.length)
+        for whole, part in zip(stored, keys, strict=True):
+            whole[:, :, first:last] = part[:, :, : last - first]
+        with self._news:
+            pieces = self._pieces.setdefault(layer, {})
+            pieces[first] = last
+            while (until := self._written.get(layer, 0)) in pieces:
+                self._written[layer] = pieces.pop(until)
             self._news.notify_all()
 
     def read(self, layer: int, length: int) -> Keys:
         """Return the keys of the first `length` tokens, as soon as they are there."""
-        self._wait_for(layer, length)
-        keys, values = self._layers[layer]
+        with self._news:
+            self._news.wait_for(lambda: self._given_up or self._written.get(layer, 0) >= length)
+            if self._given_up:
+                raise AbandonedError("a pass before this one failed")
+            keys, values = self._layers[layer]
         return keys[:, :, :length], values[:, :, :length]
+
+    def let_go(self, layer: int) -> None:
+        """Note that a pack needs a layer no more; after the last one its keys are dropped."""
+        with self._news:
+            self._done[layer] = self._done.get(layer, 0) + 1
+            if self._done[layer] == self._readers:
+                del self._layers[layer]
 
     def give_up(self) -> None:
         """Make those who wait raise AbandonedError: what they wait for will not come."""
@@ -76,31 +94,39 @@ class Root:
             self._given_up = True
             self._news.notify_all()
 
-    def _wait_for(self, layer: int, length: int) -> None:
-        with self._news:
-            self._news.wait_for(lambda: self._given_up or self._written.get(layer, 0) >= length)
-            if self._given_up:
-                raise AbandonedError("a pass before this one failed")
 
-
-class PackPart(NamedTuple):
-    """Neighbouring rows with the same ancestors: those in this pack (a span) or in a stored root (its first tokens)."""
+class AncestorView(NamedTuple):
+    """Neighbouring rows and earlier tokens that each of them sees: rows of this pack, or the first of stored keys."""
 
     rows: Span
-    owns: tuple[OwnRows, ...]
     inside: Span | None = None
-    stored: tuple[Root, int] | None = None
-    store: tuple[Root, int] | None = None
-    """Where the keys of a root's chunk are kept for later packs: the root, and the chunk's first token in it."""
+    stored: tuple[StoredKeys, int] | None = None
+
+
+class AttentionLayout(NamedTuple):
+    """Who sees what: every row its own piece causally, and what the views say."""
+
+    owns: list[OwnRows]
+    views: list[AncestorView]
+    """Ascending; the rows of a view are apart from those of the one before it, or among them."""
+
+
+class ChunkStore(NamedTuple):
+    """Rows whose keys later packs need, and where in a chain's stored keys they belong."""
+
+    rows: Span
+    keys: StoredKeys
+    first: int
 
 
 @dataclass(slots=True)
 class PackPlan:
-    """How the rows of a pack attend; the last layer computes only the rows that are read, by parts of its own."""
+    """How the rows of a pack attend; the last layer computes only the rows that are read, by a layout of its own."""
 
-    parts: list[PackPart]
+    layout: AttentionLayout
+    stores: list[ChunkStore]
     last_layer: int
-    last_parts: list[PackPart]
+    last_layout: AttentionLayout
     rows: list[int]
     """The rows that the last layer computes, ascending."""
     learned: Keys | None = None
@@ -158,11 +184,12 @@ def attend_by_plan(  # noqa: PLR0917 - the signature is that of transformers
     scale = kwargs.get("scaling")
     scale = query.shape[-1] ** -0.5 if scale is None else float(scale)  # type: ignore[arg-type]
     if layer != plan.last_layer:
-        return _by_parts(plan.parts, layer, query, (key, value), scale=scale), None
+        _keep(plan, layer, (key, value))
+        return _by_layout(plan.layout, layer, query, (key, value), scale=scale), None
     if plan.learned is None:
         learn(layer, (key, value))
     assert plan.learned is not None  # noqa: S101 - learn has raised
-    return _by_parts(plan.last_parts, layer, query, plan.learned, scale=scale), None
+    return _by_layout(plan.last_layout, layer, query, plan.learned, scale=scale), None
 
 
 def learning(layer: int) -> bool:
@@ -177,52 +204,67 @@ def learn(layer: int, keys: Keys) -> NoReturn:
     if plan is None:
         raise RuntimeError("keys are learned inside packs alone")
     plan.learned = keys
-    for part in plan.parts:
-        _keep(part, layer, keys)
+    _keep(plan, layer, keys)
     raise Learned
 
 
-def _keep(part: PackPart, layer: int, keys: Keys) -> None:
-    if part.store is not None:
-        root, first = part.store
-        root.write(layer, first, _cut(keys, part.rows))
+def _keep(plan: PackPlan, layer: int, keys: Keys) -> None:
+    for store in plan.stores:
+        store.keys.write(layer, store.first, _cut(keys, store.rows))
 
 
 Seen = tuple[torch.Tensor, torch.Tensor]
 """What queries saw of some keys: the mean of the values (1, heads, rows, width), and the log-sum-exp of the scores."""
 
 
-def _by_parts(parts: list[PackPart], layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> torch.Tensor:
+def _by_layout(layout: AttentionLayout, layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> torch.Tensor:
     out = query.new_empty(1, query.shape[2], query.shape[1], keys[1].shape[3])
-    for part in parts:
-        _keep(part, layer, keys)
-        past = _past(part, layer, query, keys, scale=scale)
-        for own in part.owns:
-            for start, end in _blocks(own.rows[1] - own.rows[0]):
-                rows = (own.rows[0] + start, own.rows[0] + end)
-                seen = _of_node(query, keys, own, rows, scale=scale)
-                if past is not None:
-                    seen.append(_among(past, rows, part.rows[0]))
-                _write(out[:, slice(*rows)].transpose(1, 2), seen)
+    pasts = deque(_pasts(layout.views, layer, query, keys, scale=scale))
+    for own in layout.owns:
+        while pasts and pasts[0][0][1] <= own.rows[0]:
+            pasts.popleft()
+        for start, end in _blocks(own.rows[1] - own.rows[0]):
+            rows = (own.rows[0] + start, own.rows[0] + end)
+            seen = _of_piece(query, keys, own, rows, scale=scale)
+            if pasts and pasts[0][0][0] <= rows[0]:
+                seen.append(_among(pasts[0], rows))
+            _write(out[:, slice(*rows)].transpose(1, 2), seen)
     return out
 
 
-def _past(part: PackPart, layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> Seen | None:
-    """Return what the rows of a part see of their ancestors; None where they have none."""
-    past = _cut(keys, part.inside) if part.inside is not None else None
-    if part.stored is not None:
-        past = part.stored[0].read(layer, part.stored[1])
-    return None if past is None else attend(query[:, :, slice(*part.rows)], past, causal=False, scale=scale)
+def _pasts(views: list[AncestorView], layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> list["Past"]:
+    """Return what rows see of their views, all views of the same rows in one."""
+    pasts: list[Past] = []
+    for view in views:
+        past = _cut(keys, view.inside) if view.inside is not None else None
+        if view.stored is not None:
+            past = view.stored[0].read(layer, view.stored[1])
+        assert past is not None  # noqa: S101 - a view is inside or stored
+        seen = attend(query[:, :, slice(*view.rows)], past, causal=False, scale=scale)
+        if pasts and view.rows[0] < pasts[-1][0][1]:
+            mean, total = _among(pasts[-1], view.rows)
+            mean.lerp_(seen[0], _weight(total, seen))
+            torch.logaddexp(total, seen[1], out=total)
+        else:
+            pasts.append((view.rows, seen))
+    for stored in {id(view.stored[0]): view.stored[0] for view in views if view.stored is not None}.values():
+        stored.let_go(layer)
+    return pasts
 
 
-def _among(seen: Seen, rows: Span, first: int) -> Seen:
-    """Return what some rows saw, of what was seen by those from `first` on."""
+Past = tuple[Span, Seen]
+"""Some rows and what they see of earlier tokens."""
+
+
+def _among(past: Past, rows: Span) -> Seen:
+    """Return what some rows see, of a past that they are among."""
+    (first, _), (mean, total) = past
     places = slice(rows[0] - first, rows[1] - first)
-    return seen[0][:, :, places], seen[1][:, :, places]
+    return mean[:, :, places], total[:, :, places]
 
 
-def _of_node(query: torch.Tensor, keys: Keys, own: OwnRows, rows: Span, *, scale: float) -> list[Seen]:
-    """Return what neighbouring rows of a node see of each other, and of what stands before the first of them."""
+def _of_piece(query: torch.Tensor, keys: Keys, own: OwnRows, rows: Span, *, scale: float) -> list[Seen]:
+    """Return what neighbouring rows of a piece see of each other, and of what stands before the first of them."""
     asking = query[:, :, slice(*rows)]
     first = own.keys[1] - (own.rows[1] - rows[0])
     among = attend(asking, _cut(keys, (first, first + rows[1] - rows[0])), causal=True, scale=scale)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pluralrm.errors import ModelError
 from pluralrm.models.neural.passes import Group, Packed, Padded, Pass, StateReading, States
-from pluralrm.models.neural.trees import StateRequest, Tree, grow
+from pluralrm.models.neural.trees import StateRequest, common_prefix, grow
 
 Values = list[NDArray[np.float64]]
 
@@ -30,6 +30,10 @@ BUDGETS = {"cpu": 1024}
 """Tokens per pass: on a CPU more of them fall out of its caches."""
 BUDGET_ELSEWHERE = 16_384
 LEAST_BUDGET = 64
+_PASSES_SHARED = 8
+"""Passes of neighbouring groups that share tokens are computed as one trie: their first verdict waits for the last."""
+_LEAST_SHARED = 1 / 32
+"""What a group has to share of its tokens for that."""
 _PADDED_AT_ONCE = 64
 """Groups that are sorted by length together where sequences are padded."""
 _AGREEMENT = {torch.float32: 1e-4, torch.float64: 1e-4}
@@ -167,35 +171,35 @@ class Engine:
             yield jobs[-1]
 
     def _portions(self, groups: Iterable[Group]) -> Iterator["Portion"]:
-        """Yield neighbouring groups that are computed together; without a tree where they are padded."""
-        portion: Portion = []
+        """Yield neighbouring groups that are computed together: as many as a pass holds, more if they share tokens."""
+        portion = Portion([], packed=False)
         used = 0
         for group in groups:
-            tree = self._tree(group)
-            size = 1 if tree is None else tree.tokens
-            limit = _PADDED_AT_ONCE if tree is None else self.budget
-            if portion and (used + size > limit or (tree is None) != (portion[0][1] is None)):
+            packed = self._fits(group)
+            size = grow([group]).tokens if packed else 1
+            shared = common_prefix((portion.groups[-1][0].needed, group[0].needed)) if packed and portion.packed else 0
+            joins = shared >= size * _LEAST_SHARED
+            limit = self.budget * (_PASSES_SHARED if joins else 1) if packed else _PADDED_AT_ONCE
+            size = max(size - shared, -(-size // 16))  # or equal groups would be one portion, however many
+            if portion.groups and (used + size > limit or packed != portion.packed):
                 yield portion
-                portion, used = [], 0
-            portion.append((group, tree))
+                portion, used = Portion([], packed=packed), 0
+            portion = portion._replace(packed=packed)
+            portion.groups.append(group)
             used += size
-        if portion:
+        if portion.groups:
             yield portion
 
-    def _tree(self, group: Group) -> Tree | None:
-        if self._network.packed is None:
-            return None
+    def _fits(self, group: Group) -> bool:
+        """Return whether a group is packed."""
         width = self._network.window
-        if width is not None and any(len(ask.needed) > width for ask in group):
-            return None
-        return grow(group)
+        return self.packs and (width is None or all(len(ask.needed) <= width for ask in group))
 
     def _job(self, portion: "Portion") -> "_Job":
         """Return what computes a portion, at the budget of the moment."""
-        groups, budget = [group for group, _ in portion], self.budget
-        trees = [tree for _, tree in portion if tree is not None]
-        if trees and self._network.packed is not None:
-            passes = self._network.packed.passes(groups, trees, budget)
+        groups, budget = portion.groups, self.budget
+        if portion.packed and self._network.packed is not None:
+            passes = self._network.packed.passes(groups, grow(groups), budget)
         else:
             passes = self._network.padded.passes(groups, budget)
         return _Job(portion, budget, [partial(self._answered, groups, forward) for forward in passes], [])
@@ -214,7 +218,7 @@ class Engine:
             job = self._job(job.portion)
             job.answered.extend(map(_attempted, job.passes))
         rows: list[list[list[NDArray[np.float64] | None]]] = [
-            [[None] * len(ask.wanted) for ask in group] for group, _ in job.portion
+            [[None] * len(ask.wanted) for ask in group] for group in job.portion.groups
         ]
         for readings, values in cast("list[tuple[list[StateReading], NDArray[np.float64]]]", job.answered):
             for reading, value in zip(readings, values, strict=True):
@@ -244,8 +248,13 @@ class Engine:
         return np.asarray(self._reader.read(rows, targets).double().cpu())
 
 
-Portion = list[tuple[Group, Tree | None]]
-"""Neighbouring groups that are computed together, without trees where they are padded."""
+class Portion(NamedTuple):
+    """Neighbouring groups that are computed together, all of them in packs or none."""
+
+    groups: list[Group]
+    packed: bool
+
+
 Answered = tuple[list[StateReading], NDArray[np.float64]] | RuntimeError | MemoryError
 """The numbers of one pass, or why there are none."""
 
@@ -290,13 +299,13 @@ def _is_out_of_memory(exc: BaseException) -> bool:
 def prove(packed: Packed, padded: Padded, vocabulary: int) -> tuple[float, bool]:
     """Return how far packed states differ from padded ones, relative to their size, and whether that is rounding."""
     groups = _random_groups(vocabulary)
-    trees = [grow(group) for group in groups]
+    trie = grow(groups)
     worst = 0.0
     with torch.inference_mode():
         truth = _by_reading(padded.passes(groups, 256))
         for budget in (256, 8):  # in one pack, and in many, so that roots reach over several
             try:
-                states = _by_reading(packed.passes(groups, trees, budget))
+                states = _by_reading(packed.passes(groups, trie, budget))
             except RuntimeError:  # shapes that the short ways through a layer do not expect
                 return math.inf, False
             worst = max(worst, *(_difference(states[reading], truth[reading]) for reading in truth))

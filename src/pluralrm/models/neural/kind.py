@@ -117,7 +117,7 @@ class NeuralModel:
         for query in queries:
             requests = self._assembled(query).group
             whole = {request.needed for request in requests}
-            tokens = grow(requests).tokens if whole and self._packs else sum(map(len, whole))
+            tokens = grow([requests]).tokens if whole and self._packs else sum(map(len, whole))
             work = work.plus(Workload(1, len(self.folders) * tokens, max(map(len, whole), default=0)))
         return work
 

@@ -1,21 +1,31 @@
-"""States of asks by packed trees, or by right-padded batches.
+"""States of asks by packed tries, or by right-padded batches.
 
-Packed: one flat sequence per pack, positions reset in every tree, no padding. The packs of one tree may run beside each
-other: what a later one needs of the root, an earlier one has written a layer before.
+Packed: one flat sequence per pack, positions reset in every chain, no padding. The packs of one trie may run beside
+each other: what a later one needs of a chain, an earlier one has written a layer before.
 
 Padded: each distinct sequence whole, of about equal length together. The way for decoders that packs do not serve, and
 the check for packs. No attention mask is passed: under a causal mask nothing on the right reaches a real token.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import NamedTuple, cast
 
 import torch
 
 from pluralrm.models.neural import attention
-from pluralrm.models.neural.attention import OwnRows, PackPart, PackPlan, Root, Span
-from pluralrm.models.neural.trees import ROOT, Piece, StateRequest, Tree, packs
+from pluralrm.models.neural.attention import (
+    AncestorView,
+    AttentionLayout,
+    ChunkStore,
+    OwnRows,
+    PackPlan,
+    Span,
+    StoredKeys,
+)
+from pluralrm.models.neural.trees import Piece, StateRequest, Trie, packs
 
 Group = Sequence[StateRequest]
 
@@ -53,136 +63,142 @@ class Packed:
         if prune:
             _let_it_compute_rows(layers[-1])
 
-    def passes(self, groups: Sequence[Group], trees: Sequence[Tree], budget: int) -> list[Pass]:
+    def passes(self, groups: Sequence[Group], trie: Trie, budget: int) -> list[Pass]:
         """Return one pass per pack; they may run beside each other, if they begin in this order. Each runs once."""
-        reads = _wanted(groups, trees)
-        layout = packs(trees, budget)
-        roots = _stored_roots(trees, layout)
-        return [partial(self._pack, trees, pieces, roots, reads) for pieces in layout]
+        reads = _wanted(groups, trie)
+        pieces = packs(trie, budget)
+        stored = _stored(trie, pieces)
+        return [partial(self._pack, trie, some, stored, reads) for some in pieces]
 
-    def _pack(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", read_places: "ReadPlaces") -> States:
+    def _pack(self, trie: Trie, pieces: list[Piece], stored: "Stored", read_places: "ReadPlaces") -> States:
         try:
-            return self._states(trees, pieces, roots, read_places)
+            return self._states(trie, pieces, stored, read_places)
         except BaseException:
-            for root in roots.values():
-                root.give_up()  # or a pass that waits for keys would wait for ever
+            for keys in stored.values():
+                keys.give_up()  # or a pass that waits for keys would wait for ever
             raise
 
-    def _states(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", read_places: "ReadPlaces") -> States:
-        starts = _starts(pieces)
+    def _states(self, trie: Trie, pieces: list[Piece], stored: "Stored", read_places: "ReadPlaces") -> States:
         places = [
             (start + offset - piece.first, readings)
-            for piece, start in zip(pieces, starts, strict=True)
-            for offset, readings in sorted(read_places.get((piece.tree, piece.node), {}).items())
+            for piece, start in zip(pieces, _starts(pieces), strict=True)
+            for offset, readings in sorted(read_places.get(piece.chain, {}).items())
             if piece.first <= offset < piece.last
         ]
         reads = [row for row, _ in places]
-        plan = self._plan(pieces, roots, reads)
-        hidden = self._run(trees, pieces, plan)
+        plan = self._plan(trie, pieces, stored, reads)
+        hidden = self._run(trie, pieces, plan)
         row_of = {row: number for number, row in enumerate(plan.rows)}
         rows = hidden[[row_of[row] for row in reads]] if reads else hidden[:0]
         readings = [StateReading(row, *which) for row, (_, several) in enumerate(places) for which in several]
         return States(rows, readings)
 
-    def _plan(self, pieces: list[Piece], roots: "Roots", reads: list[int]) -> PackPlan:
-        parts = _parts(pieces, roots)
+    def _plan(self, trie: Trie, pieces: list[Piece], stored: "Stored", reads: list[int]) -> PackPlan:
+        spans = [
+            (start, start + piece.last - piece.first) for piece, start in zip(pieces, _starts(pieces), strict=True)
+        ]
+        stores = [
+            ChunkStore(span, stored[piece.chain], piece.first)
+            for piece, span in zip(pieces, spans, strict=True)
+            if piece.chain in stored and piece.first < stored[piece.chain].length
+        ]
+        layout = AttentionLayout([OwnRows(span, span) for span in spans], _views(trie, pieces, spans, stored))
         if not self._prune:
-            length = sum(piece.last - piece.first for piece in pieces)
-            return PackPlan(parts, -1, [], list(range(length)))
-        last, rows = _narrowed(parts, reads)
-        return PackPlan(parts, self._last, last, rows)
+            return PackPlan(layout, stores, -1, layout, list(range(spans[-1][1])))
+        return PackPlan(layout, stores, self._last, *_narrowed(layout, reads))
 
-    def _run(self, trees: Sequence[Tree], pieces: list[Piece], plan: PackPlan) -> torch.Tensor:
-        ids = [token for piece in pieces for token in trees[piece.tree].node(piece.node)[piece.first : piece.last]]
-        positions = [position for piece in pieces for position in _positions(trees, piece)]
+    def _run(self, trie: Trie, pieces: list[Piece], plan: PackPlan) -> torch.Tensor:
+        chains = [(trie.chains[piece.chain], piece) for piece in pieces]
+        ids = [token for chain, piece in chains for token in chain.ids[piece.first : piece.last]]
+        positions = [
+            position
+            for chain, piece in chains
+            for position in range(chain.before + piece.first, chain.before + piece.last)
+        ]
         inputs = torch.tensor([ids, positions], device=self._device)
         with attention.attending(plan):
             try:
                 output = self._decoder(input_ids=inputs[:1], position_ids=inputs[1:], use_cache=False)
-            except attention.Learned:  # the keys of a root were all that this pack was for
+            except attention.Learned:  # the keys of a chain were all that this pack was for
                 return torch.empty(0, 0)
         return cast("torch.Tensor", output.last_hidden_state[0])
 
 
-ReadPlaces = dict[tuple[int, int], dict[int, list[tuple[int, int, int]]]]
-"""By tree and node, then by offset in the node: (group, ask, place) of everything that is read there."""
-Roots = dict[int, Root]
+ReadPlaces = dict[int, dict[int, list[tuple[int, int, int]]]]
+"""By chain, then by offset in the chain: (group, ask, place) of everything that is read there."""
+Stored = dict[int, StoredKeys]
+"""By chain, the keys that other packs than its own need."""
 
 
-def _wanted(groups: Sequence[Group], trees: Sequence[Tree]) -> ReadPlaces:
+def _wanted(groups: Sequence[Group], trie: Trie) -> ReadPlaces:
     reads: ReadPlaces = {}
-    for number, (group, tree) in enumerate(zip(groups, trees, strict=True)):
+    for number, group in enumerate(groups):
         for name, ask in enumerate(group):
             for order, position in enumerate(ask.wanted):
-                node, offset = tree.place(name, position)
-                reads.setdefault((number, node), {}).setdefault(offset, []).append((number, name, order))
+                chain, offset = trie.locate(number, name, position)
+                reads.setdefault(chain, {}).setdefault(offset, []).append((number, name, order))
     return reads
 
 
-def _stored_roots(trees: Sequence[Tree], layout: list[list[Piece]]) -> Roots:
-    """Return a store for every root that a later pack than its first has to see."""
-    packs_of: dict[int, set[int]] = {}
+def _past(trie: Trie, piece: Piece) -> list[tuple[int, int]]:
+    """Return the chains that a piece continues, the outermost first, and how many tokens of each it sees."""
+    return [*trie.path(piece.chain), *([(piece.chain, piece.first)] if piece.first else [])]
+
+
+def _stored(trie: Trie, layout: list[list[Piece]]) -> Stored:
+    """Return a store for every chain of which a later pack sees something."""
+    whole = {piece.chain for pieces in layout for piece in pieces if piece.last < len(trie.chains[piece.chain].ids)}
+    home = {piece.chain: number for number, pieces in enumerate(layout) for piece in pieces}
+    length: dict[int, int] = {}
+    readers: dict[int, set[int]] = {}
     for number, pieces in enumerate(layout):
         for piece in pieces:
-            packs_of.setdefault(piece.tree, set()).add(number)
-    several = [tree for tree, numbers in packs_of.items() if len(numbers) > 1 and trees[tree].root]
-    return {tree: Root(len(trees[tree].root)) for tree in several}
+            for chain, tokens in _past(trie, piece):
+                readers.setdefault(chain, set()).add(number)
+                length[chain] = max(length.get(chain, 0), tokens)
+    return {
+        chain: StoredKeys(length[chain], len(numbers))
+        for chain, numbers in readers.items()
+        if chain in whole or numbers != {home[chain]}
+    }
 
 
 def _starts(pieces: list[Piece]) -> list[int]:
-    starts, row = [], 0
-    for piece in pieces:
-        starts.append(row)
-        row += piece.last - piece.first
-    return starts
+    return list(accumulate((piece.last - piece.first for piece in pieces[:-1]), initial=0))
 
 
-def _positions(trees: Sequence[Tree], piece: Piece) -> range:
-    before = 0 if piece.node == ROOT else len(trees[piece.tree].root)
-    return range(before + piece.first, before + piece.last)
+def _views(trie: Trie, pieces: list[Piece], spans: list[Span], stored: Stored) -> list[AncestorView]:
+    """Return one view per chain and run of neighbouring pieces that see the same of it, and of those before it."""
+    views: list[AncestorView] = []
+    begun: list[tuple[tuple[int, int], int]] = []
+    span_of = {piece.chain: span for piece, span in zip(pieces, spans, strict=True)}
+    for piece, span in zip(pieces, spans, strict=True):
+        past = _past(trie, piece)
+        same = next((level for level, (seen, _) in enumerate(begun) if past[level : level + 1] != [seen]), len(begun))
+        del begun[same:]
+        for _, number in begun:
+            views[number] = views[number]._replace(rows=(views[number].rows[0], span[1]))
+        for chain, tokens in past[same:]:
+            begun.append(((chain, tokens), len(views)))
+            if chain in stored:
+                views.append(AncestorView(span, stored=(stored[chain], tokens)))
+            else:
+                views.append(AncestorView(span, inside=(span_of[chain][0], span_of[chain][0] + tokens)))
+    return views
 
 
-def _parts(pieces: list[Piece], roots: Roots) -> list[PackPart]:
-    """Return one Part per root chunk, and one for all leaves of a tree that stand side by side."""
-    parts: list[PackPart] = []
-    leaves: list[OwnRows] = []
-    root_rows: dict[int, Span] = {}
-    for number, (piece, start) in enumerate(zip(pieces, _starts(pieces), strict=True)):
-        span = (start, start + piece.last - piece.first)
-        root = roots.get(piece.tree)
-        if piece.node == ROOT:
-            root_rows[piece.tree] = span
-            seen = (root, piece.first) if root is not None and piece.first else None
-            parts.append(
-                PackPart(span, (OwnRows(span, span),), stored=seen, store=None if root is None else (root, piece.first))
-            )
-            continue
-        leaves.append(OwnRows(span, span))
-        following = pieces[number + 1] if number + 1 < len(pieces) else None
-        if following is None or following.tree != piece.tree:
-            rows = (leaves[0].rows[0], span[1])
-            stored = (root, root.length) if root is not None else None
-            parts.append(PackPart(rows, tuple(leaves), None if stored else root_rows.get(piece.tree), stored))
-            leaves = []
-    return parts
-
-
-def _narrowed(parts: list[PackPart], reads: list[int]) -> tuple[list[PackPart], list[int]]:
-    """Return the parts of the last layer, where a node is computed from the first row that is read, and the rows."""
-    narrow: list[PackPart] = []
+def _narrowed(layout: AttentionLayout, reads: list[int]) -> tuple[AttentionLayout, list[int]]:
+    """Return the layout of the last layer, where a piece is computed from the first row that is read, and the rows."""
+    owns: list[OwnRows] = []
     rows: list[int] = []
-    for part in parts:
-        owns: list[OwnRows] = []
-        for own in part.owns:
-            first = next((row for row in reads if own.rows[0] <= row < own.rows[1]), None)
-            if first is None:
-                continue
-            last = max(row for row in reads if row < own.rows[1]) + 1
+    for own in layout.owns:
+        inside = reads[bisect_left(reads, own.rows[0]) : bisect_left(reads, own.rows[1])]
+        if inside:
+            first, last = inside[0], inside[-1] + 1
             owns.append(OwnRows((len(rows), len(rows) + last - first), (own.keys[0], last)))
             rows += range(first, last)
-        if owns:
-            narrow.append(part._replace(rows=(owns[0].rows[0], owns[-1].rows[1]), owns=tuple(owns), store=None))
-    return narrow, rows
+    narrow = [(view, (bisect_left(rows, view.rows[0]), bisect_left(rows, view.rows[1]))) for view in layout.views]
+    return AttentionLayout(owns, [view._replace(rows=span) for view, span in narrow if span[0] < span[1]]), rows
 
 
 def _let_it_compute_rows(layer: torch.nn.Module) -> None:
