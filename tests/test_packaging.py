@@ -53,6 +53,20 @@ def test_every_python_that_is_named_is_tested() -> None:
     assert set(tests["jobs"]["tests"]["strategy"]["matrix"]["python"]) == named
 
 
+def test_links_of_the_readme_lead_to_files_of_the_repository_from_a_packages_page() -> None:
+    urls, readme = PROJECT["project"]["urls"], (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    raw = urls["Source"].replace("github.com", "raw.githubusercontent.com") + "/main/"
+    text = readme
+    for rule in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", text)
+    assert len(links) == len(re.findall(r"\]\(", readme)) > 20
+    for image, target in links:
+        base = raw if image else f"{urls['Source']}/blob/main/"
+        assert target.startswith(base), target
+        assert (REPOSITORY / target.removeprefix(base).partition("#")[0]).is_file(), target
+
+
 # ---------------------------------------------------------------- workflows
 
 
@@ -151,6 +165,16 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built: Path)
     ours = {f"pluralrm/{path.relative_to(SOURCE).as_posix()}" for path in SOURCE.rglob("*") if path.is_file()}
     assert packed == {name for name in ours if "__pycache__" not in name}
     assert wheel.stat().st_size < 4_000_000
+
+
+@pytest.mark.slow
+def test_the_page_of_the_wheel_has_no_link_that_leads_nowhere(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        (name,) = [name for name in file.namelist() if name.endswith("/METADATA")]
+        page = file.read(name).decode()
+    assert "# pluralrm" in page
+    assert not re.search(r"\]\((?!https://)", page)
 
 
 @pytest.mark.slow

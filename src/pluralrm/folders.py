@@ -65,11 +65,8 @@ def fetch_folder(
     """Return a hub model's files with these suffixes, from the hub or its cache; `top_only` leaves out subfolders."""
     try:
         from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError
     except ImportError as exc:
         raise MissingExtraError(label, extra) from exc
-    # The client lets errors of its HTTP library through; which library that is depends on the client's version.
-    http_error = cast(type[Exception], HfHubHTTPError.__mro__[1])
     repository, _, revision = name.partition("@")
     try:
         path = snapshot_download(
@@ -78,10 +75,17 @@ def fetch_folder(
             allow_patterns=[f"*{suffix}" for suffix in suffixes],
             ignore_patterns=["*/*"] if top_only else None,
         )
-    except (http_error, OSError, ValueError) as exc:
+    except hub_failures() as exc:
         reason = str(exc).strip().split("\n")[0][:200]
         raise ModelError(f"{label}: cannot be fetched ({reason}). Name a local copy by its path") from exc
     return Snapshot(Path(path), Path(path).name)
+
+
+def hub_failures() -> tuple[type[Exception], ...]:
+    """Return what the hub's client raises, the errors of its HTTP library first: which one depends on its version."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return cast(type[Exception], HfHubHTTPError.__mro__[1]), OSError, ValueError
 
 
 # ---------------------------------------------------------------- what is in a folder

@@ -67,6 +67,18 @@ def _hub(_: str) -> Iterator[str]:
         yield ""
 
 
+@contextmanager
+def _repositories(_: str) -> Iterator[str]:
+    """Let a model and a data set of one's own be there to push to."""
+    from tests.fake_hub import WRITER, FakeHub
+
+    with FakeHub() as hub:
+        hub.add("OWNER/MODEL", {"README.md": "# A model\n"})
+        hub.add("OWNER/DATASET", {}, "datasets")
+        os.environ |= {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_TOKEN": WRITER}
+        yield ""
+
+
 # ---------------------------------------------------------------- servers
 
 
@@ -308,6 +320,7 @@ def _nothing(_: str) -> Raised:
 
 PROPS: Mapping[str, Prop] = {
     "the hub": Prop("", _hub),
+    "repositories on the hub": Prop("", _repositories),
     "a reward server": Prop("", _reward_server),
     "a chat server": Prop("", _chat),
     "a vLLM server": Prop("", _head("vllm")),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from pluralrm.benchmarks.dirt import Dirt
 from pluralrm.benchmarks.rows import SUFFIXES, Place, describe, exists, read_rows, shortened, visible
@@ -22,7 +22,7 @@ from pluralrm.core import Item
 from pluralrm.digests import digest_list
 from pluralrm.errors import BenchmarkError, MissingExtraError, RowError
 from pluralrm.files import replace_file
-from pluralrm.folders import default_cache
+from pluralrm.folders import default_cache, hub_failures
 from pluralrm.labels import is_one_hot
 
 FILE = "published.json"
@@ -182,11 +182,9 @@ def hub_snapshot(repository: str, revision: str, patterns: Sequence[str]) -> Pat
     """
     try:
         from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+        from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
     except ImportError as exc:
         raise MissingExtraError("The Hugging Face hub", "hub") from exc
-    # The client lets errors of its HTTP library through; which library that is depends on the client's version.
-    http_error = cast("type[Exception]", HfHubHTTPError.__mro__[1])
     try:
         folder = snapshot_download(
             repository, repo_type="dataset", revision=revision or None, allow_patterns=list(patterns)
@@ -200,7 +198,7 @@ def hub_snapshot(repository: str, revision: str, patterns: Sequence[str]) -> Pat
             f"hub data set {repository}: not there, or not for this account to read; "
             "log in with 'hf auth login', or name a local copy by its path"
         ) from exc
-    except (http_error, OSError, ValueError) as exc:
+    except hub_failures() as exc:
         reason = shortened(str(exc.__cause__ or exc).strip().split("\n")[0], 200)
         hint = "Try again later, or name a local copy by its path"
         raise BenchmarkError(f"hub data set {repository}: cannot be fetched ({reason}). {hint}.") from exc

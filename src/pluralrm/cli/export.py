@@ -5,17 +5,20 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
 from pluralrm.cli.compare import TieRule, with_rows
-from pluralrm.cli.terminal import clean, note, print_json, print_wrapped
+from pluralrm.cli.terminal import clean, note, print_json, print_wrapped, warnings_as_notes
 from pluralrm.errors import RunError, SpecError
 from pluralrm.text import TextForm, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pluralrm.exchange.card import Yaml
+    from pluralrm.exchange.hub import HubBranch, HubRepository, RepositoryKind
 
 app = typer.Typer(no_args_is_help=True, help="Write files for other tools.")
 
@@ -196,6 +199,104 @@ def _check_target(out: Path | None, form: TableFile, *, force: bool) -> None:
         raise RunError(f"{out}: is there already; name another file with -o, or pass --force")
 
 
+# ---------------------------------------------------------------- onto the hub
+
+PUSH = typer.Option(
+    "",
+    "--push",
+    metavar="OWNER/NAME",
+    help="Print the change, and commit it to this repository on the hub.",
+)
+PULL_REQUEST = typer.Option(False, "--pr", help="With --push: a pull request.")
+DRY_RUN = typer.Option(False, "--dry-run", help="With --push: print the change alone.")
+README = "README.md"
+
+
+class Push(NamedTuple):
+    """Where files are pushed, and how."""
+
+    repository: "HubRepository"
+    base: "HubBranch"
+    title: str
+    pull_request: bool
+    dry_run: bool
+
+    def files(self, texts: "Mapping[str, str]", *, quiet: bool = False) -> str:
+        """Print what changes, make the change, and return its page; '' where there is none to make."""
+        changes = self.base.changes(texts)
+        for change in () if quiet else changes:
+            sys.stdout.write(clean(change.diff))
+        if self.dry_run or not changes:
+            note("--dry-run: nothing was pushed" if changes else "nothing to push: the repository has these results")
+            return ""
+        with warnings_as_notes():
+            page = self.repository.commit(self.base, changes, self.title, propose=self.pull_request)
+        note(f"pushed: {page}")
+        return page
+
+
+def _open_push(
+    name: str, kind: "RepositoryKind", paths: "Sequence[str]", title: str, *, pull_request: bool, dry_run: bool
+) -> Push | None:
+    """Return the repository as it is, once it is said which one, on which host and by whom; None without a name."""
+    from pluralrm.exchange.hub import HubRepository
+
+    if not name:
+        if pull_request or dry_run:
+            raise SpecError(f"{'--pr' if pull_request else '--dry-run'} is of a push: add --push OWNER/NAME")
+        return None
+    repository = HubRepository(name, kind)
+    account = repository.account()
+    note(f"{repository.target}, as {account}" if account else f"{repository.target}, without a token")
+    base = repository.branch(paths, author=account if pull_request else "", title=title)
+    return Push(repository, base, title, pull_request, dry_run)
+
+
+@app.command("results")
+def results(
+    paths: list[Path] = RUNS,
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="DIR",
+        help="Write results.jsonl and README.md here.",
+        show_default="rows on standard output",
+    ),
+    push: str = PUSH,
+    pull_request: bool = PULL_REQUEST,
+    dry_run: bool = DRY_RUN,
+    seed: int = typer.Option(0, help="Seed of the resampling."),
+) -> None:
+    """Write results as a data set: a line per model, condition and metric, with interval, n and hashes."""
+    from pluralrm.exchange.results import DATA, insert_results, results_text
+    from pluralrm.files import replace_file
+    from pluralrm.report.sections import read_sources, sections
+
+    if push and out is not None:
+        raise SpecError("--push and -o are two targets; name one")
+    target = _open_push(
+        push, "dataset", [README, DATA], "Results by pluralrm", pull_request=pull_request, dry_run=dry_run
+    )
+    readme = (
+        target.base.texts[README] if target else _read_text(out / README) if out and (out / README).exists() else ""
+    )
+    every = sections(read_sources(paths), seed=seed)
+    inserted = insert_results(readme, every)
+    texts = {README: inserted.text, DATA: results_text(every)}
+    if not inserted.indexed:
+        note(f"{README} has configs of its own, which stay: name {DATA} there")
+    if target:
+        target.files(texts)
+    elif out is None:
+        sys.stdout.write(texts[DATA])
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            replace_file(out / name, text)
+        note(f"{out}: {counted(texts[DATA].count(chr(10)), 'row')}")
+
+
 # ---------------------------------------------------------------- model cards
 
 ENTRIES = ".eval_results/pluralrm.yaml"
@@ -211,6 +312,9 @@ def card(
     into: Path | None = typer.Option(
         None, "--into", metavar="README.md", help="Insert it into this file, between marks; the rest stays as it is."
     ),
+    push: str = PUSH,
+    pull_request: bool = PULL_REQUEST,
+    dry_run: bool = DRY_RUN,
     url: str = typer.Option("", "--url", metavar="URL", help="Where the report or the runs are published."),
     seed: int = typer.Option(0, help="Seed of the resampling."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -219,29 +323,41 @@ def card(
 
     With --into, entries of data sets on the hub are also written to .eval_results/pluralrm.yaml beside the file.
     """
-    from pluralrm.exchange.card import eval_results, insert_card, model_card, model_index, yaml_text
-    from pluralrm.files import replace_file
+    from pluralrm.exchange.card import eval_results, insert_card, model_card, model_index
     from pluralrm.report.sections import read_sources, sections
 
-    readme = _read_text(into)
+    if push and into is not None:
+        raise SpecError("--push and --into are two targets; name one")
+    title = "Evaluation by pluralrm"
+    target = _open_push(push, "model", [README], title, pull_request=pull_request, dry_run=dry_run)
+    readme = target.base.texts[README] if target else _read_text(into)
     result = model_card(sections(read_sources(paths), seed=seed), model, url=url)
     entries = eval_results(result)
     inserted = insert_card(readme, result)
     for text in result.left_out:
         note(f"left out: {text}")
-    if as_json:
-        results = [each.to_json() for each in result.results]
-        print_json({"results": results, "model-index": model_index(result), "eval_results": entries})
-    if into is None:
-        if not as_json:
-            sys.stdout.write(clean(inserted.text))
-        return
-    replace_file(into, inserted.text)
-    note(f"{into}: {counted(len(result.results), 'result')} of {result.name}")
     if not inserted.indexed:
-        note(f"{into} has a model-index of its own, which stays: model pages show that one")
+        note("a model-index of another origin stays: model pages show that one")
+    page = target.files({README: inserted.text}, quiet=as_json) if target else ""
+    if as_json:
+        records = [each.to_json() for each in result.results]
+        record = {"results": records, "model-index": model_index(result), "eval_results": entries}
+        print_json({**record, "pushed": page} if target else record)
+    elif into is None and target is None:
+        sys.stdout.write(clean(inserted.text))
+    if into is not None:
+        _write_card(into, inserted.text, f"{counted(len(result.results), 'result')} of {result.name}", entries)
+
+
+def _write_card(readme: Path, text: str, what: str, entries: "Sequence[Yaml]") -> None:
+    """Write a README with a card, and beside it the entries of results on data sets of the hub."""
+    from pluralrm.exchange.card import yaml_text
+    from pluralrm.files import replace_file
+
+    replace_file(readme, text)
+    note(f"{readme}: {what}")
     if entries:
-        target = into.parent / ENTRIES
+        target = readme.parent / ENTRIES
         target.parent.mkdir(exist_ok=True)
         replace_file(target, yaml_text(entries))
         note(f"{target}: {counted(len(entries), 'result')} on data sets of the hub")

@@ -155,19 +155,23 @@ def model_card(sections: Sequence[Section], model: str = "", *, url: str = "") -
             if why:
                 left_out.append(f"{row.condition} on {section.overview.benchmark}: {why}")
             else:
-                results.append(_result(section, row))
+                results.append(card_result(section, row))
     name = next(iter(reversed(specs.values())))
     if not results:
         raise RunError(f"no result of {name}: {'; '.join(left_out)}")
     return ModelCard(name, tuple(results), tuple(left_out), url)
 
 
-def _result(section: Section, row: OverviewRow) -> CardResult:
+def card_result(section: Section, row: OverviewRow) -> CardResult:
+    """Return what is said of a row of a section."""
     name = section.names[row.model]
-    source = next(
-        source for source in section.sources if (source.run.model, source.run.condition) == (name, row.condition)
-    )
+    source = source_of(section, name, row.condition)
     return CardResult(section.overview, row, source, name, sentence(row, section.overview, section.names))
+
+
+def source_of(section: Section, name: str, condition: str) -> RunSource:
+    """Return the run of a model, by its name, under a condition."""
+    return next(source for source in section.sources if (source.run.model, source.run.condition) == (name, condition))
 
 
 # ---------------------------------------------------------------- Markdown
@@ -354,32 +358,37 @@ _BEGIN_YAML, _END_YAML = "# pluralrm:begin", "# pluralrm:end"
 _FRONT = re.compile(r"(---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"\s*(?:#|[\"']?[\w.-]+[\"']?\s*:|\Z)")
 """How metadata begin: a text between two rules does not."""
-_INDEX = re.compile(r"^[\"']?model-index[\"']?\s*:", re.MULTILINE)
 
 
 class Insertion(NamedTuple):
-    """A README with a card in it, and whether `model-index` is of this card."""
+    """A README with a section of ours in it, and whether the metadata are of that section."""
 
     text: str
     indexed: bool
 
 
 def insert_card(readme: str, card: ModelCard) -> Insertion:
-    """Return a README with the card between its marks, or at the end where there are none yet; the rest as it was.
+    """Return a README with the card and its `model-index`, as `insert_section` puts them there."""
+    return insert_section(readme, card_section(card), "model-index", model_index(card))
 
-    `model-index` stands between marks in the metadata at the top, which are begun where there are none. Metadata with a
-    `model-index` of another origin stay as they are. RunError for marks that do not pair.
+
+def insert_section(readme: str, section: str, key: str, value: Yaml) -> Insertion:
+    """Return a README with a section between its marks, or at the end where there are none yet; the rest as it was.
+
+    `key` stands between marks in the metadata at the top, which are begun where there are none. Metadata with that key
+    of another origin stay as they are. RunError for marks that do not pair.
     """
     newline = "\r\n" if "\r\n" in readme else "\n"
     first = readme[: readme.startswith("\ufeff")]
     top, metadata, end, body = _parts(readme.removeprefix(first), newline)
-    foreign = _BEGIN_YAML not in metadata.splitlines() and _INDEX.search(metadata) is not None
+    other = re.search(rf"^[\"']?{re.escape(key)}[\"']?\s*:", metadata, re.MULTILINE)
+    foreign = _BEGIN_YAML not in metadata.splitlines() and other is not None
     if not foreign:
-        block = yaml_text({"model-index": model_index(card)}).replace("\n", newline)
+        block = yaml_text({key: value}).replace("\n", newline)
         metadata = _between(metadata, block, (_BEGIN_YAML, _END_YAML), newline)
     if body and _BEGIN not in body.splitlines():
         body = f"{body}{newline * (not body.endswith(newline))}{newline}"
-    body = _between(body, card_section(card).replace("\n", newline), (_BEGIN, _END), newline)
+    body = _between(body, section.replace("\n", newline), (_BEGIN, _END), newline)
     return Insertion(first + top + metadata + end + body, indexed=not foreign)
 
 
