@@ -21,7 +21,7 @@
 #   make package    wheel and sdist in dist, checked, and the demo from the wheel in a fresh environment
 #   make images     Docker images for evaluation on a CPU and for the reward server
 #   make torch      PyTorch beside it, for reward models of your own that need it
-#   make bench SHAPES='dedup best-of'  speed, as ratios in one interleaved run (python -m bench --list)
+#   make bench SHAPES='dedup best-of'  speed, as ratios in one interleaved run (python -m bench --list; torch, Ray: make extras bench)
 
 PYTHON ?= python3
 # A release with a small CPU build. Another build: make torch TORCH='torch --index-url URL_OF_THAT_BUILD'
@@ -38,7 +38,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-exchange test-verl test-vllm docs extras cli-page cassettes screenshot lint format package images torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-serve bench-cluster clean
+.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-exchange test-verl test-vllm docs extras cli-page cassettes screenshot lint format package images torch bench bench-hf bench-personal-curve clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -222,33 +222,14 @@ bench-hf: $(VENV)/.dev
 	$(BIN)/pip install --quiet --editable '.[hf,hub]'
 	$(BIN)/python bench/scoring.py --write
 
-# Needs torch for gpo, vpl and pal: about ten minutes on two cores.
-bench-personal: $(VENV)/.dev
-	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/python bench/personal.py
-
 # Two trainings of each algorithm on 50 to 400 users: about 20 minutes on two cores that do nothing else.
 bench-personal-curve: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/python bench/personal_curve.py run build/personal-curve.jsonl
-	$(BIN)/python bench/personal_curve.py table build/personal-curve.jsonl
-	$(BIN)/python bench/personal_curve.py figure build/personal-curve.jsonl docs/images/personal-curve.svg
-	$(BIN)/python bench/personal_curve.py su64 build/personal-su64.jsonl --seeds 11
-	$(BIN)/python bench/personal_curve.py su64-table build/personal-su64.jsonl
-
-# 64 clients, 2,000 requests, 16 and 64 answers to a prompt: about ten minutes on two cores.
-bench-serve: $(VENV)/.dev
-	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --editable '.[hf,serve]'
-	$(BIN)/python bench/serve.py
-
-# Two replicas, one, and none, in turn: five minutes on two quiet cores.
-bench-cluster: $(VENV)/.dev
-	$(BIN)/pip install --quiet --editable '.[ray]'
-	OMP_NUM_THREADS=1 $(BIN)/python bench/cluster.py
-
-bench-embed: $(VENV)/.dev
-	$(BIN)/python bench/retrieval.py
+	$(BIN)/python -m bench.studies.personal_curve run build/personal-curve.jsonl
+	$(BIN)/python -m bench.studies.personal_curve table build/personal-curve.jsonl
+	$(BIN)/python -m bench.studies.personal_curve figure build/personal-curve.jsonl docs/images/personal-curve.svg
+	$(BIN)/python -m bench.studies.personal_curve su64 build/personal-su64.jsonl --seeds 11
+	$(BIN)/python -m bench.studies.personal_curve su64-table build/personal-su64.jsonl
 
 clean:
 	rm -rf $(VENV) $(VLLM) build/docs demo-runs

@@ -21,7 +21,9 @@ hardly depends on who else is running. Results that differ by more than `toleran
 Figures that are kept go to RESULTS.md; tests run every shape at its smallest size and never look at a time.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +49,13 @@ class Setup(ExitStack):
     def folder(self) -> Path:
         """Return a new folder, removed at the end."""
         return Path(self.enter_context(TemporaryDirectory()))
+
+    def program(self, *arguments: str) -> Iterator[str]:
+        """Return the lines that Python prints with these arguments, in a process that is ended at the end."""
+        command = [sys.executable, *arguments]
+        child = self.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))  # noqa: S603 - ours
+        self.callback(child.terminate)
+        return iter(child.stdout or ())
 
 
 @dataclass(frozen=True)

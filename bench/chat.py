@@ -1,67 +1,42 @@
-"""Throughput of chat calls against a local server: 2,830 pairs in both orders, 50 ms each, 64 at once.
+"""Chat calls against a local server that answers after 50 ms, 64 at once: 2,830 pairs in both orders.
 
-    python bench/chat.py [--rounds 3] [--pairs 2830] [--concurrency 64] [--latency 0.05] [--ways bare,judge]
-
-The ideal is calls * latency / concurrency. Ways, each in a process of its own, interleaved:
-
-bare     a loop around httpx2 with one client and a pool, as one would write it
-ours     `ServedChat` without a cache
-cached   the same with a fresh cache on disk
-again    the same with that cache filled: no call is made
-judge    a run: queries of ten posts, both orders, verdicts read, rows and transcripts on disk; without a cache
-judged   the same with a fresh cache on disk
-
-On a machine that does other work too, compare the CPU time per call: it hardly depends on who else is running.
+The ideal is calls * latency / concurrency. A judged run has queries of ten posts, both orders, verdicts read, rows and
+transcripts on disk. On a machine that does other work too, compare CPU time: it hardly depends on who else is running.
 """
 
-import argparse
 import asyncio
 import json
-import resource
-import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from dataclasses import replace
-from importlib import import_module
+from functools import partial
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from pluralrm.core import Benchmark
+from bench import Outcome, Setup, Shape, Work
+from pluralrm.benchmarks import load_benchmark
+from pluralrm.chat import ChatReply, ChatRequest, ServedChat
+from pluralrm.core import Benchmark
+from pluralrm.http import Settings
+from pluralrm.runs import score
 
-WAYS = ("bare", "ours", "cached", "again", "judge", "judged")
+CONCURRENCY, LATENCY = 64, 0.05
 PROMPT = "Which of the two answers does this person prefer? " * 80
+MESSAGE = {"role": "assistant", "content": "Because. " * 50 + "\nResult: A"}
 ANSWER = {
     "id": "r",
     "model": "fake",
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "Because. " * 50 + "\nResult: A"},
-            "finish_reason": "stop",
-        }
-    ],
+    "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 900, "completion_tokens": 100},
 }
-
-
-class Taken(NamedTuple):
-    """What one way took: wall and CPU seconds, and the peak of its memory."""
-
-    seconds: float
-    cpu: float
-    megabytes: float
 
 
 class Answering(asyncio.Protocol):
     """Answers every request after the latency, with as little work as can be."""
 
-    def __init__(self, latency: float) -> None:
-        self._latency = latency
-        self._seen = b""
+    def __init__(self) -> None:
+        self._received = b""
         body = json.dumps(ANSWER).encode()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
         self._answer = head + body
@@ -72,142 +47,116 @@ class Answering(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer once the request is complete."""
-        self._seen += data
-        head, _, body = self._seen.partition(b"\r\n\r\n")
+        self._received += data
+        head, _, body = self._received.partition(b"\r\n\r\n")
         lines = head.lower().split(b"\r\n")
         length = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), 0)
         if body and len(body) >= length:
-            self._seen = b""
-            asyncio.get_running_loop().call_later(self._latency, self._transport.write, self._answer)  # type: ignore[attr-defined]
+            self._received = b""
+            asyncio.get_running_loop().call_later(LATENCY, self._transport.write, self._answer)  # type: ignore[attr-defined]
 
 
-async def serve(latency: float) -> None:
-    """Serve until killed; the port is the first line of the output."""
-    server = await asyncio.get_running_loop().create_server(lambda: Answering(latency), "127.0.0.1", 0, backlog=512)
+async def answer() -> None:
+    """Answer until killed; the port is the first line of the output."""
+    server = await asyncio.get_running_loop().create_server(Answering, "127.0.0.1", 0, backlog=512)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
-async def bare(url: str, calls: int, concurrency: int) -> int:
-    """Return the replies of a plain loop."""
+class Calls(NamedTuple):
+    """A server, and how many calls to make."""
+
+    setup: Setup
+    url: str
+    count: int
+
+    def done(self, replies: int) -> Outcome:
+        """Return the calls as units; a call without a reply is an error."""
+        if replies != self.count:
+            raise RuntimeError(f"{replies} replies to {self.count} calls")
+        return Outcome(units=replies)
+
+
+def calls(setup: Setup) -> Calls:
+    port = next(setup.program("-m", "bench.chat")).strip()
+    return Calls(setup, f"http://127.0.0.1:{port}/v1", 2 * setup.size(2_830, 6))
+
+
+chat = Shape("chat", "5,660 calls of 50 ms, 64 at once", calls, unit="calls", rounds=3)
+
+
+@chat.side
+def ideal(data: Calls) -> Work:
+    return lambda: time.sleep(data.count * LATENCY / CONCURRENCY)
+
+
+@chat.side
+def plain_loop(data: Calls) -> Work:
+    """Return a loop with one client and a pool, as one would write it."""
     import httpx2
 
-    slots = asyncio.Semaphore(concurrency)
-    limits = httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
+    limits = httpx2.Limits(max_connections=CONCURRENCY, max_keepalive_connections=CONCURRENCY)
 
-    async def ask(client: httpx2.AsyncClient, number: int) -> str:
+    async def ask(client: httpx2.AsyncClient, slots: asyncio.Semaphore, number: int) -> str:
         messages = [{"role": "user", "content": f"{number} {PROMPT}"}]
         async with slots:
-            reply = await client.post(f"{url}/chat/completions", json={"model": "m", "messages": messages})
+            reply = await client.post(f"{data.url}/chat/completions", json={"model": "m", "messages": messages})
         return str(reply.json()["choices"][0]["message"]["content"])
 
-    async with httpx2.AsyncClient(limits=limits, timeout=60) as client:
-        return len(await asyncio.gather(*(ask(client, number) for number in range(calls))))
+    async def loop() -> int:
+        slots = asyncio.Semaphore(CONCURRENCY)
+        async with httpx2.AsyncClient(limits=limits, timeout=60) as client:
+            return len(await asyncio.gather(*(ask(client, slots, number) for number in range(data.count))))
+
+    return lambda: data.done(asyncio.run(loop()))
 
 
-def ours(url: str, calls: int, concurrency: int, cache: Path | None) -> int:
-    """Return the replies of `ServedChat`."""
-    from pluralrm.chat import ChatReply, ChatRequest, ServedChat
-    from pluralrm.http import Settings
-
-    requests = (ChatRequest((("user", f"{number} {PROMPT}"),)) for number in range(calls))
-    with ServedChat("m", url=url, settings=Settings(concurrency=concurrency, cache=cache)) as chat:
-        return sum(isinstance(reply, ChatReply) for reply in chat.complete(requests))
+def replies(data: Calls, cache: Path | None = None) -> Outcome:
+    """Make the calls by `ServedChat`."""
+    requests = (ChatRequest((("user", f"{number} {PROMPT}"),)) for number in range(data.count))
+    with ServedChat("m", url=data.url, settings=Settings(concurrency=CONCURRENCY, cache=cache)) as served:
+        return data.done(sum(isinstance(reply, ChatReply) for reply in served.complete(requests)))
 
 
-def judged(url: str, benchmark: "Benchmark", concurrency: int, cache: Path | None) -> int:
-    """Return the calls behind the verdicts of a run, each on disk."""
-    from pluralrm.http import Settings
-    from pluralrm.runs import score
-
-    settings = Settings(concurrency=concurrency, cache=cache)
-    with tempfile.TemporaryDirectory() as out:
-        run = score(benchmark, f"judge:m,url={url}", "recent:10", out=out, settings=settings)
-        return sum(len(row.votes) for row in run.rows)
+@chat.side
+def served_chat(data: Calls) -> Work:
+    return lambda: replies(data)
 
 
-def pairs_of_posts(pairs: int) -> "Benchmark":
-    """Return that many items with the texts of pocket-prb: prompts of 5,000 characters, no two alike."""
-    from pluralrm.benchmarks import load_benchmark
-    from pluralrm.core import Benchmark
+@chat.side
+def served_chat_and_a_fresh_cache(data: Calls) -> Work:
+    def work() -> Outcome:
+        with TemporaryDirectory() as cache:
+            return replies(data, Path(cache))
 
-    pocket = load_benchmark("pocket-prb")
+    return work
+
+
+@chat.side
+def served_chat_and_a_full_cache(data: Calls) -> Work:
+    cache = data.setup.folder()
+    replies(data, cache)
+    return lambda: replies(data, cache)
+
+
+def judged_run(data: Calls, *, cached: bool) -> Work:
+    """Return a run over items with the texts of pocket-prb: prompts of 5,000 characters, no two alike."""
+    pocket, pairs = load_benchmark("pocket-prb"), data.count // 2
     turns = islice(product(range(pairs), pocket.items), pairs)
-    return Benchmark(
-        pocket.card,
-        tuple(replace(item, id=f"{item.id}-{turn}", cluster=f"{item.cluster}-{turn}") for turn, item in turns),
-    )
+    items = (replace(item, id=f"{item.id}-{turn}", cluster=f"{item.cluster}-{turn}") for turn, item in turns)
+    benchmark = Benchmark(pocket.card, tuple(items))
+
+    def work() -> Outcome:
+        with TemporaryDirectory() as out, TemporaryDirectory() as cache:
+            settings = Settings(concurrency=CONCURRENCY, cache=Path(cache) if cached else None)
+            run = score(benchmark, f"judge:m,url={data.url}", "recent:10", out=out, settings=settings)
+            return data.done(sum(len(row.votes) for row in run.rows))
+
+    return work
 
 
-def one_way(way: str, url: str, calls: int, *, concurrency: int, cache: str) -> None:
-    """Print what a way took; starting Python and importing are left out."""
-    for module in ("httpx2", "pluralrm.chat", "pluralrm.models.judge", "pluralrm.runs"):
-        import_module(module)
-    kept = Path(cache) if way in {"cached", "again", "judged"} else None
-    benchmark = pairs_of_posts(calls // 2) if way in {"judge", "judged"} else None
-    began, worked = time.perf_counter(), time.process_time()
-    if way == "bare":
-        replies = asyncio.run(bare(url, calls, concurrency))
-    elif benchmark is not None:
-        replies = judged(url, benchmark, concurrency, kept)
-    else:
-        replies = ours(url, calls, concurrency, kept)
-    if replies != calls:
-        raise RuntimeError(f"{replies} replies to {calls} calls")
-    taken = (time.perf_counter() - began, time.process_time() - worked)
-    print(json.dumps([*taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
-
-
-def measure(arguments: argparse.Namespace) -> dict[str, list[Taken]]:
-    """Return what each way took in each round."""
-    ways = arguments.ways.split(",")
-    taken: dict[str, list[Taken]] = {way: [] for way in ways}
-    command = [sys.executable, __file__, "--serve", "--latency", str(arguments.latency)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - this file
-    try:
-        url = f"http://127.0.0.1:{next(iter(server.stdout or ())).strip()}/v1"
-        for _ in range(arguments.rounds):
-            with tempfile.TemporaryDirectory() as cache:
-                for way in ways:
-                    numbers = ["--pairs", str(arguments.pairs), "--concurrency", str(arguments.concurrency)]
-                    command = [sys.executable, __file__, "--way", way, "--url", url, "--cache", cache, *numbers]
-                    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - this file
-                    taken[way].append(Taken(*json.loads(done.stdout)))
-    finally:
-        server.kill()
-        server.wait()
-    return taken
-
-
-def main() -> None:
-    """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--pairs", type=int, default=2830)
-    parser.add_argument("--concurrency", type=int, default=64)
-    parser.add_argument("--latency", type=float, default=0.05)
-    parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    for name in ("--way", "--url", "--cache"):
-        parser.add_argument(name, default="", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    calls = 2 * arguments.pairs
-    if arguments.serve:
-        asyncio.run(serve(arguments.latency))
-    elif arguments.way:
-        one_way(arguments.way, arguments.url, calls, concurrency=arguments.concurrency, cache=arguments.cache)
-    else:
-        ideal = calls * arguments.latency / arguments.concurrency
-        print(
-            f"{calls} calls, {arguments.concurrency} at once, {arguments.latency * 1000:g} ms each: ideal {ideal:.2f} s"
-        )
-        print(f"{'way':8} {'times ideal (median, best)':>28} {'CPU ms per call':>16} {'MB':>6}")
-        for way, rounds in measure(arguments).items():
-            times = [one.seconds / ideal for one in rounds]
-            cpu = 1000 * min(one.cpu for one in rounds) / calls
-            memory = max(one.megabytes for one in rounds)
-            print(f"{way:8} {statistics.median(times):>20.2f}, {min(times):.2f} {cpu:>17.2f} {memory:>6.0f}")
-
+chat.side(partial(judged_run, cached=False), name="judged run")
+chat.side(partial(judged_run, cached=True), name="judged run and a fresh cache")
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(answer())

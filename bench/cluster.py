@@ -1,28 +1,24 @@
-"""A cluster against one process, in turn: two replicas for one, and what a replica costs for a scorer of 5 ms an item.
+"""A cluster against one process, for a scorer of 5 ms an item: two replicas for one, and what a replica costs.
 
-    OMP_NUM_THREADS=1 python bench/cluster.py [ROUNDS] [ITEMS]
-
-`Burner` burns CPU for as long as it is told, by a fixed number of hashes and not by the clock: beside other jobs it
-takes longer. Times are of verdicts alone: clusters and replicas are open before. Medians of ratios within a round.
+`Burner` burns CPU by a fixed number of hashes and not by the clock: beside other jobs it takes longer. Clusters and
+replicas are open before; how many scorers were at work at once does not depend on what else the machine does.
 """
 
 import hashlib
-import statistics
-import sys
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from functools import cache
+from typing import NamedTuple
 
 from tests.builders import bakery
 
+from bench import Outcome, Setup, Shape, Work
 from pluralrm.cluster import Cluster
 from pluralrm.conditions import load_condition
 from pluralrm.core import Query, Verdict
 from pluralrm.runs.workers import ClusterScorer, open_scorer
 
-BURNER = "python:bench.cluster:Burner,hashes={}"
+BLOCK = b"x" * 4096
 
 
 class Burner:
@@ -31,65 +27,88 @@ class Burner:
     spec = "burner"
 
     def __init__(self, hashes: str) -> None:
-        self._hashes, self._block = int(hashes), b"x" * 4096
+        self._hashes = int(hashes)
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield when each query was begun and ended, as its scores: the clock is that of the whole machine."""
         for query in queries:
             began = time.monotonic()
             for _ in range(self._hashes):
-                hashlib.sha256(self._block).digest()
+                hashlib.sha256(BLOCK).digest()
             yield Verdict((began, time.monotonic(), *[0.0] * (len(query.candidates) - 2)))
 
 
+class Replicas(NamedTuple):
+    """Queries for scorers of one spec, here or on one local cluster."""
+
+    setup: Setup
+    spec: str
+    queries: list[Query]
+    cluster: Cluster
+
+    def work(self, scorer: object) -> Work:
+        """Return the work of a scorer that is open."""
+
+        def verdicts() -> Outcome:
+            began = time.monotonic()
+            spans = [verdict.scores for _, verdict in scorer.verdicts(iter(self.queries))]  # type: ignore[attr-defined]
+            wall = time.monotonic() - began
+            at_work = sum(end - start for start, end, *_ in spans) / wall
+            return Outcome(units=len(spans), seconds=wall, figures={"at work at once": at_work})
+
+        return verdicts
+
+    def on_cluster(self, count: int) -> Work:
+        """Return the work of so many replicas."""
+        cluster = Cluster(f"ray,replicas={count},cpus=0.5", ray=self.cluster._ray)  # noqa: SLF001
+        scorer = ClusterScorer(self.spec, self.setup.enter_context(cluster))
+        work = self.work(self.setup.enter_context(scorer))
+        work()
+        return work
+
+
+@cache
 def hashes_in(seconds: float) -> int:
     """Return how many hashes take so long here, when nothing disturbs."""
-    block, times = b"x" * 4096, []
+    times = []
     for _ in range(20):
         began = time.perf_counter()
         for _ in range(200):
-            hashlib.sha256(block).digest()
+            hashlib.sha256(BLOCK).digest()
         times.append(time.perf_counter() - began)
     return round(200 * seconds / min(times))
 
 
-def seconds(scorer: object, queries: list[Query]) -> tuple[float, float]:
-    """Return the wall time of all verdicts, and how many scorers were at work at once, on average.
-
-    The latter does not depend on what else the machine does.
-    """
-    began = time.monotonic()
-    verdicts = [verdict for _, verdict in scorer.verdicts(iter(queries))]  # type: ignore[attr-defined]
-    wall = time.monotonic() - began
-    return wall, sum(end - start for start, end, *_ in (verdict.scores for verdict in verdicts)) / wall
+def replicas(setup: Setup) -> Replicas:
+    items = bakery(setup.size(640, 64))
+    hashes = 1 if setup.quick else hashes_in(0.005)
+    one = setup.enter_context(Cluster("ray,replicas=1,cpus=0.5"))
+    queries = list(load_condition("recent:2").queries(items, items.items))
+    return Replicas(setup, f"python:bench.cluster:Burner,hashes={hashes}", queries, one)
 
 
-def main() -> None:
-    rounds, items = (
-        int(sys.argv[place]) if len(sys.argv) > place else default for place, default in ((1, 5), (2, 640))
-    )
-    queries = list(load_condition("recent:2").queries(bakery(items), bakery(items).items))
-    spec = BURNER.format(hashes_in(0.005))
-    with Cluster("ray,replicas=1,cpus=0.5") as one:
-        local, single = open_scorer(spec, 1), ClusterScorer(spec, one).__enter__()
-        two = Cluster("ray,replicas=2,cpus=0.5", ray=one._ray).__enter__()  # noqa: SLF001
-        double = ClusterScorer(spec, two).__enter__()
-        for scorer in (single, double):
-            seconds(scorer, queries[:128])
-        table = []
-        for _ in range(rounds):
-            (here, _), (alone, busy), (both, pair) = (seconds(scorer, queries) for scorer in (local, single, double))
-            table.append((alone / both, alone / here - 1, pair, 1 - busy))
-            print(f"here {here:.2f} s  1 replica {alone:.2f} s  2 replicas {both:.2f} s", flush=True)
-    names = (
-        "2 replicas: times as fast as 1",
-        "1 replica: more time than this process",
-        "2 replicas: at work at once",
-        "1 replica: share of its time without work",
-    )
-    for name, values in zip(names, zip(*table, strict=True), strict=True):
-        print(f"{name}: {statistics.median(values):.3f}  ({min(values):.3f} to {max(values):.3f})")
+cluster = Shape(
+    "cluster",
+    "640 items of a scorer of 5 ms on local Ray replicas",
+    replicas,
+    unit="items",
+    needs=("ray",),
+    apart=False,
+)
 
 
-if __name__ == "__main__":
-    main()
+def this_process(data: Replicas) -> Work:
+    return data.work(open_scorer(data.spec, 1))
+
+
+cluster.side(this_process, environment={"OMP_NUM_THREADS": "1"})
+
+
+@cluster.side
+def one_replica(data: Replicas) -> Work:
+    return data.on_cluster(1)
+
+
+@cluster.side
+def two_replicas(data: Replicas) -> Work:
+    return data.on_cluster(2)

@@ -1,35 +1,28 @@
-"""Speed of ranking: BM25 at the size of Personalized RewardBench, and embeddings against a per-user loop, interleaved.
+"""Ranking: BM25 at the size of Personalized RewardBench, and embeddings against a per-user loop.
 
-    python bench/retrieval.py [users in the embedding part, default 6]
-
-The per-user loop is the way published scripts go: a user's posts in batches of 16 in file order, the question apart,
-gradients recorded, each text as often as it occurs. Both sides run the packaged MiniLM in float32, cut at the same
-length: the 512 tokens that it can read, as those scripts do, and its own 256. Most of the gain is padding that is not
-computed, so it depends on how much the lengths of posts differ; `padding` says what that alone is worth.
+The loop is the way published scripts go: a user's posts in batches of 16 in file order, the question apart, gradients
+recorded, each text as often as it occurs. Both sides run the packaged MiniLM in float32, cut at the same length: the
+512 tokens that it can read, as those scripts do, and its own 256. Most of the gain is padding that is not computed, so
+it depends on how much the lengths of posts differ; `padding` says what that alone is worth.
 """
 
 import json
 import random
 import shutil
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-import torch
-from transformers import AutoModel, AutoTokenizer
-
+from bench import Outcome, Setup, Shape, Work
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Post
 from pluralrm.retrieval import Ranker, Ranking, Request
 from pluralrm.retrieval.backend import SentenceBackend
 from pluralrm.retrieval.encoder import PACKAGED, EmbeddingModel, batches, open_folder
 
-T = TypeVar("T")
-Rank = Callable[[Sequence[Request]], list[list[str]]]
-ROUNDS = 3
+BATCH = 16
 WIDTH, LAYERS, WEIGHTS = 384, 6, 10_616_832
 """MiniLM's shape, and the weights of its layers that every token passes."""
 
@@ -57,42 +50,55 @@ def requests(users: int, posts: int, seed: int) -> list[Request]:
     ]
 
 
-def model_at(limit: int, folder: Path) -> EmbeddingModel:
-    """Return the packaged model, told to read `limit` tokens."""
+words = Shape(
+    "retrieval-bm25",
+    "2,830 users of 100 posts by BM25",
+    lambda setup: requests(setup.size(2_830, 5), 100, seed=1),
+    unit="posts",
+)
+
+
+@words.side
+def bm25(data: list[Request]) -> Work:
+    return lambda: Outcome(units=sum(map(len, Ranker().rank(data))))
+
+
+class Task(NamedTuple):
+    """What is ranked, and by which model."""
+
+    requests: list[Request]
+    model: EmbeddingModel
+    limit: int
+
+    def outcome(self, orders: Sequence[Sequence[str]], padding: float | None = None) -> Outcome:
+        """Return the places of all posts in the orders, to be compared."""
+        places = [
+            float({id_: place for place, id_ in enumerate(order)}[post.id])
+            for request, order in zip(self.requests, orders, strict=True)
+            for post in request.posts
+        ]
+        return Outcome(places, len(places), figures={} if padding is None else {"padding": padding})
+
+
+def task(limit: int, setup: Setup) -> Task:
+    """Return users of 76 posts, and the packaged model, told to read `limit` tokens."""
+    folder = setup.folder() / "model"
     shutil.copytree(open_folder(EmbeddingModel(PACKAGED)).path, folder)
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": limit, "do_lower_case": False}))
-    return EmbeddingModel(str(folder))
+    return Task(requests(setup.size(6, 1), setup.size(76, 8), seed=2), EmbeddingModel(str(folder)), limit)
 
 
-def per_user_loop(model: EmbeddingModel, limit: int) -> Rank:
-    """Return the loop, which gives ranked post ids for each request."""
-    tokenizer = AutoTokenizer.from_pretrained(model.name)
-    encoder = AutoModel.from_pretrained(model.name, dtype=torch.float32).eval()
-
-    def embed(texts: Sequence[str]) -> torch.Tensor:
-        batch = tokenizer(list(texts), padding=True, truncation=True, max_length=limit, return_tensors="pt")
-        states, mask = encoder(**batch).last_hidden_state, batch["attention_mask"][..., None].float()
-        return torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
-
-    def ranked(request: Request) -> list[str]:
-        texts = [post.text for post in request.posts]
-        rows = torch.cat([embed(texts[start : start + 16]) for start in range(0, len(texts), 16)])
-        scores = (rows @ embed([request.question])[0]).tolist()
-        order = sorted(range(len(texts)), key=lambda place: (-round(scores[place], 6), request.posts[place].id))
-        return [request.posts[place].id for place in order]
-
-    return lambda some: [ranked(request) for request in some]
-
-
-def ours(model: EmbeddingModel, backend: SentenceBackend) -> Rank:
+def each_text_once(data: Task) -> Work:
     """Return this package's ranking, with an empty cache each time and the weights loaded beforehand."""
+    backend = SentenceBackend(open_folder(data.model))
+    wasted = padding(data.requests, backend)
 
-    def ranked(some: Sequence[Request]) -> list[list[str]]:
-        with tempfile.TemporaryDirectory() as folder:
-            ranker = Ranker(Ranking("embed", model), cache=Path(folder), load=lambda _: backend)
-            return [[post.id for post in posts] for posts in ranker.rank(some)]
+    def work() -> Outcome:
+        with TemporaryDirectory() as folder:
+            ranker = Ranker(Ranking("embed", data.model), cache=Path(folder), load=lambda _: backend)
+            return data.outcome([[post.id for post in posts] for posts in ranker.rank(data.requests)], wasted)
 
-    return ranked
+    return work
 
 
 def padding(some: Sequence[Request], backend: SentenceBackend) -> float:
@@ -103,46 +109,40 @@ def padding(some: Sequence[Request], backend: SentenceBackend) -> float:
 
     per_user = [backend.lengths([post.text for post in request.posts]) for request in some]
     once = backend.lengths(list(dict.fromkeys(post.text for request in some for post in request.posts)))
-    loop = sum(work(lengths[start : start + 16]) for lengths in per_user for start in range(0, len(lengths), 16))
+    loop = sum(work(lengths[start : start + BATCH]) for lengths in per_user for start in range(0, len(lengths), BATCH))
     return loop / sum(work([once[place] for place in batch]) for batch in batches(once, backend.budget))
 
 
-def timed(work: Callable[[], T]) -> tuple[float, T]:
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
+def per_user_loop(data: Task) -> Work:
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(data.model.name)
+    encoder = AutoModel.from_pretrained(data.model.name, dtype=torch.float32).eval()
+
+    def embed(texts: Sequence[str]) -> torch.Tensor:
+        batch = tokenizer(list(texts), padding=True, truncation=True, max_length=data.limit, return_tensors="pt")
+        states, mask = encoder(**batch).last_hidden_state, batch["attention_mask"][..., None].float()
+        return torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
+
+    def order(request: Request) -> list[str]:
+        texts = [post.text for post in request.posts]
+        rows = torch.cat([embed(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)])
+        scores = (rows @ embed([request.question])[0]).tolist()
+        places = sorted(range(len(texts)), key=lambda place: (-round(scores[place], 6), request.posts[place].id))
+        return [request.posts[place].id for place in places]
+
+    return lambda: data.outcome([order(request) for request in data.requests])
 
 
-def compare(some: Sequence[Request], limit: int) -> None:
-    """Print the ratio of each round and of all rounds."""
-    posts = sum(len(request.posts) for request in some)
-    with tempfile.TemporaryDirectory() as folder:
-        model = model_at(limit, Path(folder) / "model")
-        backend = SentenceBackend(open_folder(model))
-        loop, quick = per_user_loop(model, limit), ours(model, backend)
-        print(f"cut at {limit} tokens; padding: {padding(some, backend):.2f} times", flush=True)
-        loop(some[:1]), quick(some[:1])
-        total = [0.0, 0.0]
-        for _ in range(ROUNDS):
-            (slow, wanted), (fast, found) = timed(lambda: loop(some)), timed(lambda: quick(some))
-            same = sum(one == other for one, other in zip(wanted, found, strict=True))
-            total = [total[0] + slow, total[1] + fast]
-            print(
-                f"  loop {posts / slow:.0f} posts/s, ours {posts / fast:.0f} posts/s: {slow / fast:.2f} times; "
-                f"same order for {same} of {len(some)} users",
-                flush=True,
-            )
-    print(f"  all rounds: {total[0] / total[1]:.2f} times, on {torch.get_num_threads()} threads")
-
-
-def main() -> None:
-    many = requests(2830, 100, seed=1)
-    seconds, _ = timed(lambda: Ranker().rank(many))
-    print(f"bm25: {len(many):,} users x 100 posts in {seconds:.1f} s ({len(many) * 100 / seconds:,.0f} posts/s)")
-    some = requests(int(sys.argv[1]) if len(sys.argv) > 1 else 6, 76, seed=2)
-    for limit in (512, 256):
-        compare(some, limit)
-
-
-if __name__ == "__main__":
-    main()
+for limit in (512, 256):
+    embed = Shape(
+        f"retrieval-embed-{limit}",
+        f"6 users of 76 posts by MiniLM, {limit} tokens",
+        partial(task, limit),
+        unit="posts",
+        needs=("torch", "transformers"),
+        rounds=3,
+    )
+    embed.side(each_text_once)
+    embed.side(per_user_loop)

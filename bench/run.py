@@ -21,19 +21,6 @@ ROOT = Path(__file__).parents[1]
 CLEAR = Path("/proc/self/clear_refs")
 """Linux forgets a process's peak memory when 5 is written here."""
 BEFORE = "before"
-SCRIPTS = {
-    "__main__",
-    "run",
-    "chat",
-    "cluster",
-    "coverage",
-    "personal",
-    "personal_curve",
-    "retrieval",
-    "scoring",
-    "serve",
-}
-"""Modules of this folder without shapes."""
 COLUMNS = ("shape", "side", "wall, s", "CPU, s", "ratio", "per second", "peak, MiB", "difference", "figures", "load")
 LEGEND = (
     "Medians over the rounds (range). Ratio: time over that of the shape's first side, within a round; "
@@ -168,7 +155,9 @@ def load_shapes(shape: str = "") -> dict[str, Shape[object]]:
     """Return all shapes by name; or, with a shape's name, those of its module, so that no other takes memory."""
     for module in iter_modules([str(Path(__file__).parent)]):
         family = module.name.replace("_", "-")
-        if module.name not in SCRIPTS and (not shape or f"{shape}-".startswith(f"{family}-")):
+        if module.name not in {"__main__", "run", "scoring", "studies"} and (
+            not shape or f"{shape}-".startswith(f"{family}-")
+        ):
             import_module(f"bench.{module.name}")
     return SHAPES
 

@@ -130,7 +130,7 @@ SHAPES: tuple[Design, ...] = (
     (500, 500, "zipf", 0.02),
     (500, 500, "full", 1.0),
 )
-"""From 20 to 500 people and items: the table of docs/design/statistics.md (bench/coverage.py)."""
+"""From 20 to 500 people and items: the table of docs/design/statistics.md (bench/studies/coverage.py)."""
 
 
 def shape_coverages(design: Design, strength: tuple[float, float], worlds: int, *, over: Over = "items") -> list[float]:

@@ -460,7 +460,7 @@ CURVE: Mapping[str, Mapping[int, Gain]] = {
         400: Gain(9.3, 6.7, 11.9),
     },
 }
-"""By algorithm and training users, as measured by bench/personal_curve.py, in points of accuracy over the same model
+"""By algorithm and training users, by bench/studies/personal_curve.py, in points of accuracy over the same model
 with another user's pairs, with the 95% interval over people. The world is `simulated` with 20 pairs a user; new people
 show eight. Up to 175 users two worlds (seeds 11 and 12), each with one training and 150 people; 400 users: the first
 alone."""

@@ -1,10 +1,10 @@
 """The learning curves of `fit`: what a user's own pairs are worth, by how many users were trained on, and by pairs.
 
-    python bench/personal_curve.py run FILE [--only gpo vpl] [--users 50 100] [--seeds 11 12] [--world A] [--set k=v]
-    python bench/personal_curve.py table FILE [--world A]
-    python bench/personal_curve.py figure FILE OUT.svg
-    python bench/personal_curve.py su64 FILE [--only eb] [--seeds 11]
-    python bench/personal_curve.py su64-table FILE
+    python -m bench.studies.personal_curve run FILE [--only gpo vpl] [--users 50 100] [--seeds 11 12] [--world A]
+    python -m bench.studies.personal_curve table FILE [--world A]
+    python -m bench.studies.personal_curve figure FILE OUT.svg
+    python -m bench.studies.personal_curve su64 FILE [--only eb] [--seeds 11]
+    python -m bench.studies.personal_curve su64-table FILE
 
 `run` adds to FILE one line for each fit that is not there yet. A fit is that of `pluralrm fit ALGO` on a simulated
 world, on TF-IDF, with its defaults where --set gives nothing else. It is asked about 150 other people, 12 items each,
@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.benchmarks.simulated.scorers import choice_table
@@ -83,8 +83,8 @@ class People:
         place = {name: index for index, name in enumerate(names)}
         law = dict(zip((item.id for item in bench.items), choice_table(bench, "taste"), strict=True))
         items = sorted(
-            (item for item in bench.items if item.user is not None and item.user.id in place),
-            key=lambda item: place[item.user.id],
+            (item for item in bench.items if item.cluster in place),
+            key=lambda item: place[item.cluster],
         )
         self.users = [_arrays(user, features) for user in users]
         texts = [AnswerText(item.prompt, answer) for item in items for answer in item.candidates]
@@ -169,7 +169,9 @@ def run_su64(file: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
     done = {(row["algorithm"], row["seed"]) for row in _rows(file)}
     for seed in seeds:
         open_ = [name for name in ("bt", *names) if (name, seed) not in done]
-        data = Data("A", SU64_USERS, seed, shown=SU64[-1], items=ITEMS) if open_ else None
+        if not open_:
+            continue
+        data = Data("A", SU64_USERS, seed, shown=SU64[-1], items=ITEMS)
         for name in open_:
             settings = read_settings(name, {}).sized(data.size)
             row = {"algorithm": name, "seed": seed, "size": data.size._asdict(), **measure_su64(settings, data)}

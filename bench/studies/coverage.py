@@ -1,6 +1,6 @@
 """How often 95% intervals cover the truth, over 4,000 simulated benchmarks each (docs/design/statistics.md).
 
-Run from the repository's root: PYTHONPATH=. .venv/bin/python bench/coverage.py [BENCHMARKS [CLUSTER]]
+Run from the repository's root: python -m bench.studies.coverage [BENCHMARKS [CLUSTER]]
 
 On a cluster, as in `ray:HOST:PORT`, the rows of a table are computed side by side.
 """
@@ -121,14 +121,16 @@ def training(benchmarks: int, seeds: int, users: int) -> list[str]:
     return [str(seeds), str(users), *cells]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the tables."""
     with opened(sys.argv[2] if len(sys.argv) > 2 else "") as cluster:
         tables = Tables(int(sys.argv[1]) if len(sys.argv) > 1 else 4_000, cluster)
-        for table in (
-            tables.shares,
-            tables.macro,
-            tables.differences,
-            tables.shared_prompts,
-            tables.several_trainings,
-        ):
-            table()
+        tables.shares()
+        tables.macro()
+        tables.differences()
+        tables.shared_prompts()
+        tables.several_trainings()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Simulations behind tables of the docs: they measure accuracy and coverage, not time, and take long."""
