@@ -1,5 +1,6 @@
 """Tests of differences: exact where that is possible, at the nominal rate where it is not."""
 
+import os
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from pluralrm.stats import cluster_means, holm, rank_intervals, sign_flip_p
-from pluralrm.stats.comparisons import _BLOCK, _random_bits, alike
+from pluralrm.stats.clusters import on_grid
+from pluralrm.stats.comparisons import _BLOCK, _levels, _random_bits, _sums, alike
 from tests.metrics.worlds import World, right_twice
 
 
@@ -131,3 +133,24 @@ def test_a_rank_interval_holds_the_observed_rank(seed: int, models: int) -> None
     found = rank_intervals(means, np.minimum(p, p.T))
     for place, (low, high) in enumerate(found):
         assert 1 <= low <= 1 + int((means > means[place]).sum()) <= high <= models
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**30), st.sampled_from([1, 3]), st.sampled_from([0.0, 0.1]))
+def test_counts_of_few_values_give_the_sums_of_the_parts_bit_for_bit(seed: int, strata: int, ties: float) -> None:
+    # Three sizes of domains, so three weights; where some items are tied each weight has its half.
+    rng = np.random.default_rng(seed)
+    earned = (rng.random((90, 4)) < 0.6).astype(float)
+    earned[rng.random((90, 4)) < ties] = 0.5
+    domains = [str(min(n // 20, strata - 1)) for n in range(90)]
+    parts = on_grid(cluster_means(earned, [f"u{n:02}" for n in range(90)], strata=domains).parts)
+    bits = rng.integers(0, 2, (200, 90), dtype=np.int8)
+    assert np.array_equal(_sums(parts)(bits), (bits.astype(np.float64) @ parts).T)
+    assert _levels(parts) or ties
+
+
+def test_p_values_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, names = _two(5, 40, 0.05)
+    means, several = cluster_means(values, names), sign_flip_p(cluster_means(values, names), seed=4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+    assert np.array_equal(sign_flip_p(means, seed=4), several)

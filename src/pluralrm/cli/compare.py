@@ -1,6 +1,5 @@
 """`pluralrm compare`, and its tables for every verb that ends in runs: leaderboards, the summary of one run."""
 
-import gc
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -463,28 +462,36 @@ def compare(
     """Which models are personalized, and how do they rank? One row per model, from runs on the same items."""
     from pluralrm.metrics import with_ties
     from pluralrm.runs import load_runs
+    from pluralrm.runs.store import uncollected
 
-    runs, people = load_runs(paths), asked(human)
-    gc.freeze()  # each look for cycles among millions of rows takes a second, and there are none
-    form = output_format(form, as_json=as_json)
-    as_json = form is TableFormat.JSON
-    if plural and form in TEXT_FORMS:
-        print_plural_form([with_ties(run, ties.rule) for run in with_rows(runs, by)], listed, seed, form)
-        return
-    if form in TEXT_FORMS:
-        print_form(with_rows(runs, by), form, View(seed=seed, ties=ties.rule), by, every=every)
-        return
-    if as_json or every:
-        users = listed if plural else None
-        print_boards(
-            runs, seed=seed, by=by, ties=ties.rule, as_json=as_json, calibrated=calibration, people=people, plural=users
-        )
-    elif not plural or by or calibration or people:
-        view = View(quiet=quiet, seed=seed, ties=ties.rule)
-        print_answers(runs, view, by=by, calibrated=calibration, people=people)
-    if plural and not as_json:
-        print_plural([with_ties(run, ties.rule) for run in with_rows(runs)], listed, seed, quiet=quiet)
-    if not (as_json or quiet):
-        if plural:
-            note(f"accuracy, lift and gain: pluralrm compare {shlex.join(map(str, paths))}")
-        note_more(paths, every=every)
+    with uncollected():
+        runs, people = load_runs(paths), asked(human)
+        form = output_format(form, as_json=as_json)
+        as_json = form is TableFormat.JSON
+        if plural and form in TEXT_FORMS:
+            print_plural_form([with_ties(run, ties.rule) for run in with_rows(runs, by)], listed, seed, form)
+            return
+        if form in TEXT_FORMS:
+            print_form(with_rows(runs, by), form, View(seed=seed, ties=ties.rule), by, every=every)
+            return
+        if as_json or every:
+            users = listed if plural else None
+            print_boards(
+                runs,
+                seed=seed,
+                by=by,
+                ties=ties.rule,
+                as_json=as_json,
+                calibrated=calibration,
+                people=people,
+                plural=users,
+            )
+        elif not plural or by or calibration or people:
+            view = View(quiet=quiet, seed=seed, ties=ties.rule)
+            print_answers(runs, view, by=by, calibrated=calibration, people=people)
+        if plural and not as_json:
+            print_plural([with_ties(run, ties.rule) for run in with_rows(runs)], listed, seed, quiet=quiet)
+        if not (as_json or quiet):
+            if plural:
+                note(f"accuracy, lift and gain: pluralrm compare {shlex.join(map(str, paths))}")
+            note_more(paths, every=every)

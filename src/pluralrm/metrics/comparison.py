@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from operator import attrgetter
 from statistics import fmean
 
 import numpy as np
@@ -23,7 +24,17 @@ from pluralrm.metrics.estimates import (
     remark,
     same_everywhere,
 )
-from pluralrm.metrics.units import METRICS, Units, by_chance, rows_by_domain, top_credit, units_of
+from pluralrm.metrics.units import (
+    METRICS,
+    ScoreTable,
+    Units,
+    by_chance,
+    once,
+    rows_by_domain,
+    score_table,
+    top_credit,
+    units_of,
+)
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, holm, share_interval, sign_flip_p
 from pluralrm.stats.clusters import BoolArray, FloatArray
 
@@ -112,9 +123,14 @@ class RunItems:
     """Where the rows come from, where somebody else scored them."""
 
     @cached_property
+    def table(self) -> ScoreTable | None:
+        """The scores of all items where each is of the usual kind."""
+        return score_table(self.rows)
+
+    @cached_property
     def earned(self) -> FloatArray:
         """The credit of each item: 1 / number tied at the top where the preferred candidate is there, 0 if failed."""
-        return np.array([top_credit(row) for row in self.rows])
+        return self.table.credit if self.table else np.array([top_credit(row) for row in self.rows])
 
     @cached_property
     def at_best(self) -> FloatArray:
@@ -124,11 +140,13 @@ class RunItems:
     @cached_property
     def failed(self) -> BoolArray:
         """Which items failed."""
-        return np.array([row.failed for row in self.rows])
+        return np.array(list(map(attrgetter("failed"), self.rows)), dtype=np.bool_)
 
     @cached_property
     def said(self) -> list[tuple[Score | str, ...]]:
         """The scores of each item; failures of one kind are the same."""
+        if not self.failed.any():
+            return list(map(attrgetter("scores"), self.rows))
         return [
             tuple(score.kind if isinstance(score, Failure) else score for score in row.scores)
             if row.failed
@@ -157,12 +175,19 @@ class RunItems:
         return cluster_means(values, self.clusters, strata=strata, crossed=self.prompts)
 
     def part(self, places: Sequence[int]) -> "RunItems":
-        """Return the items at some places."""
-        return RunItems(tuple(self.rows[index] for index in places), self.note)
+        """Return the items at some places, with what they earned."""
+        part = RunItems(tuple(map(self.rows.__getitem__, places)), self.note)
+        vars(part).update(earned=self.earned[places], failed=self.failed[places])
+        return part
 
     def same_as(self, other: "RunItems") -> bool:
         """Return whether no score of any item differs, and at least one item did not fail."""
         return self.said == other.said and not self.failed.all()
+
+
+def items_of(run: Run) -> RunItems:
+    """Return the items of a run, sorted, made once: place i is one item in all runs on the same items."""
+    return once(run, "sorted", lambda: RunItems(tuple(sorted(run.rows, key=attrgetter("item"))), run.imported))
 
 
 def paired(interval: Interval, *sides: RunItems, scope: str = "") -> Estimate:
@@ -266,7 +291,7 @@ def _adjusted(raw: Sequence[float], tested: Sequence[bool]) -> list[float]:
 
 def _alike(runs: Sequence[Run]) -> list[int]:
     """Return, per run, the place of the first that gave the same scores on every item."""
-    sides = [RunItems(tuple(sorted(run.rows, key=lambda row: row.item))) for run in runs]
+    sides = list(map(items_of, runs))
     return [
         next((earlier for earlier in range(index) if side.same_as(sides[earlier])), index)
         for index, side in enumerate(sides)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pluralrm.conditions import read_condition
 from pluralrm.core import Estimate, Role, Row, Run
@@ -17,13 +18,13 @@ from pluralrm.metrics.estimates import (
     by_domains,
     by_tag,
     estimate,
-    extra_length,
+    extra_lengths,
     measure,
     remark,
     tag_values,
 )
 from pluralrm.metrics.roles import Roles, declared, of_pairs, roles
-from pluralrm.metrics.units import numbers
+from pluralrm.metrics.units import ScoreTable, numbers, score_table
 from pluralrm.specs import Spec
 from pluralrm.stats import (
     ClusterMeans,
@@ -76,9 +77,8 @@ def lies_above(first: RunItems, second: RunItems, *, macro: bool = False) -> boo
     """
     if first.same_as(second):
         return False
-    lows = [
-        difference_interval(_means(first, earned, macro=macro), 0, 1).low for earned in (second.earned, second.at_best)
-    ]
+    earnings = [second.earned] + [second.at_best] * bool(second.failed.any())
+    lows = [difference_interval(_means(first, earned, macro=macro), 0, 1).low for earned in earnings]
     return all(low is not None and low > 0 for low in lows)
 
 
@@ -236,7 +236,7 @@ def _moved(share: Interval, offset: float) -> Interval:
 
 def equal_length(own: RunItems, swapped: RunItems) -> Estimate:
     """Return the gain expected where the preferred candidate is as long as the others are on average."""
-    return _at_zero(own, swapped, [extra_length(row) for row in own.rows], "at equal length")
+    return _at_zero(own, swapped, extra_lengths(own.rows), "at equal length")
 
 
 def equal_quality(own: RunItems, swapped: RunItems, none: RunItems) -> Estimate:
@@ -255,12 +255,23 @@ def margins(rows: Sequence[Row]) -> list[float]:
     The deviations are taken from 0, not from the mean,
     for 0 is where the line is read.
     """
-    margin = np.array([_margin(row) for row in rows])
+    table = score_table(rows)
+    margin = np.array([_margin(row) for row in rows]) if table is None else _table_margins(table)
     largest = float(np.abs(margin).max())
     if largest == 0:
         return [0.0] * len(rows)
     scaled = margin / largest  # squares of very large or very small scores would overflow
-    return [float(value) for value in scaled / np.sqrt(np.mean(np.sort(scaled**2)))]
+    deviations: list[float] = (scaled / np.sqrt(np.mean(np.sort(scaled**2)))).tolist()
+    return deviations
+
+
+def _table_margins(table: ScoreTable) -> FloatArray:
+    """Return `_margin` of each row."""
+    places = np.arange(len(table.scores)), table.preferred
+    others = table.scores.copy()
+    others[places] = -np.inf
+    margins: FloatArray = table.scores[places] / 2 - others.max(axis=1) / 2
+    return margins
 
 
 def _margin(row: Row) -> float:
@@ -274,7 +285,7 @@ def _margin(row: Row) -> float:
     return max(own) / 2 - max(others) / 2
 
 
-def _at_zero(own: RunItems, swapped: RunItems, covariate: Sequence[float], scope: str) -> Estimate:
+def _at_zero(own: RunItems, swapped: RunItems, covariate: ArrayLike, scope: str) -> Estimate:
     """Return the height of the line at 0, failed items at their worst: where a gain there lowers it, at their best."""
     least, most = own.earned - swapped.at_best, own.at_best - swapped.earned
     gains = np.where(weights_at_zero(covariate) < 0, most, least)
@@ -406,8 +417,9 @@ def by_posts(rows: Sequence[Row]) -> dict[str, Estimate]:
     Here the users differ from bin to bin, and those who write more may be easier to judge for: a description.
     """
     bins: dict[tuple[int, int], list[Row]] = {}
+    ends = {posts: _bin(posts) for posts in {row.posts for row in rows}}
     for row in rows:
-        bins.setdefault(_bin(row.posts), []).append(row)
+        bins.setdefault(ends[row.posts], []).append(row)
     if len(bins) < 2:
         raise MetricError(f"the model saw {_label(*next(iter(bins)))} posts on every item.")
     return {_label(*ends): estimate(members, "accuracy", "micro") for ends, members in sorted(bins.items())}

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from pluralrm.conditions.loans import LENT
 from pluralrm.core import Estimate, Role, Row, Run
 from pluralrm.display import Brief
@@ -406,12 +408,13 @@ def _changed(members: Roles, control: Role) -> Estimate:
         if not places:
             raise MetricError(f"{members.controls[control].condition} swapped a trait in no item")
         own, swapped = own.part(places), swapped.part(places)
-    changed = [
-        float(first != other if first and other else control == "least")
-        for first, other in zip(map(_best, own.rows), map(_best, swapped.rows), strict=True)
-    ]
+    if own.table and swapped.table and own.table.top.shape == swapped.table.top.shape:
+        changed = (own.table.top != swapped.table.top).any(axis=1).astype(np.float64)
+    else:
+        pairs = zip(map(_best, own.rows), map(_best, swapped.rows), strict=True)
+        changed = np.array([float(one != other if one and other else control == "least") for one, other in pairs])
     means = own.means(changed, macro=members.macro)
-    same = own.same_as(swapped) and not any(changed)
+    same = own.same_as(swapped) and not changed.any()
     interval = Interval(0.0, None, None, SAME) if same else share_interval(means)
     return paired(interval, own, swapped, scope=over(own, macro=members.macro))
 

@@ -22,13 +22,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import fmean
 
 from pluralrm.conditions import read_condition, role_of_spec
 from pluralrm.core import OTHERS, OWN, ConditionRole, Reveals, Role, Run
 from pluralrm.errors import MetricError
-from pluralrm.metrics.comparison import RunItems
+from pluralrm.metrics.comparison import RunItems, items_of
 from pluralrm.metrics.estimates import remark
+from pluralrm.metrics.units import once
 
 CONTROLS: tuple[Role, ...] = (
     *("none", "swapped", "nearest", "noise", "shuffled", "group", "outside", "least", "oracle"),
@@ -69,10 +69,7 @@ class Roles:
     def sides(self) -> Mapping[Role, RunItems]:
         """The rows of every run, each sorted by item: place i is one item in all of them."""
         runs: dict[Role, Run] = {"own": self.own, **self.controls}
-        return {
-            role: RunItems(tuple(sorted(run.rows, key=lambda row: row.item)), run.imported)
-            for role, run in runs.items()
-        }
+        return {role: items_of(run) for role, run in runs.items()}
 
 
 def roles(runs: Sequence[Run]) -> list[Roles]:
@@ -221,11 +218,19 @@ def _unlike(own: Run, control: Run) -> list[str]:
 
 def _means(own: Run, control: Run) -> Iterator[tuple[str, float, float]]:
     """Yield the mean number of posts, of pairs, and of traits, that own showed and that the control showed."""
-    yield "posts", fmean(row.posts for row in own.rows), fmean(row.posts for row in control.rows)
-    seen, other = ([row.pairs for row in run.rows if row.pairs is not None] for run in (own, control))
-    if seen and other:
-        yield "pairs", fmean(seen), fmean(other)
-    yield "traits", fmean(row.traits for row in own.rows), fmean(row.traits for row in control.rows)
+    first, second = _amounts(own), _amounts(control)
+    yield from ((what, first[what], second[what]) for what in first if what in second)
+
+
+def _amounts(run: Run) -> dict[str, float]:
+    """Return the mean number of posts, of pairs and of traits that a run showed; of pairs where some row has it."""
+    return once(run, "amounts", lambda: {what: sum(seen) / len(seen) for what, seen in _seen(run) if seen})
+
+
+def _seen(run: Run) -> Iterator[tuple[str, list[int]]]:
+    yield "posts", [row.posts for row in run.rows]
+    yield "pairs", [row.pairs for row in run.rows if row.pairs is not None]
+    yield "traits", [row.traits for row in run.rows]
 
 
 def _unequal(own: Run, control: Run) -> str | None:

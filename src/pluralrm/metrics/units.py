@@ -17,12 +17,12 @@ from operator import attrgetter
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pluralrm.core import Row, Run, Ties
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.stats import ClusterMeans, cluster_means
-from pluralrm.stats.clusters import FloatArray, IntArray
+from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
 
@@ -276,20 +276,33 @@ def units_of(run: Run, metric: str) -> Units:
     if value is None:
         return once(run, ("units", metric), lambda: units(run.rows, metric))
     items = once(run, "items", lambda: _items(run.rows, lambda _: 0.0))
-    if (column := _TOP.get(metric)) and (top := once(run, "top", lambda: _top_places(run.rows))):
-        return once(run, ("units", metric), lambda: replace(items, values=tuple(column(top).tolist())))
+    if (column := _TOP.get(metric)) and (table := once(run, "table", lambda: score_table(run.rows))):
+        return once(run, ("units", metric), lambda: replace(items, values=tuple(column(table).tolist())))
     return once(run, ("units", metric), lambda: replace(items, values=tuple(map(value, run.rows))))
 
 
-class _TopPlace(NamedTuple):
-    """How many candidates of each row share the highest score, and whether the preferred one is among them."""
+class ScoreTable(NamedTuple):
+    """The scores of rows of the usual kind (n, k), which share the highest of their row, and the preferred places."""
 
-    tied: IntArray
-    right: NDArray[np.bool_]
+    scores: FloatArray
+    top: BoolArray
+    preferred: IntArray
+
+    @property
+    def tied(self) -> IntArray:
+        """How many candidates of each row share the highest score."""
+        tied: IntArray = self.top.sum(axis=1)
+        return tied
+
+    @property
+    def credit(self) -> FloatArray:
+        """`top_credit` of each row."""
+        right = self.top[np.arange(len(self.top)), self.preferred]
+        return np.where(right, 1 / np.maximum(self.tied, 1), 0.0)
 
 
-def _top_places(rows: Sequence[Row]) -> _TopPlace | None:
-    """Return the top of all rows at once where each is of the usual kind; None where one is not.
+def score_table(rows: Sequence[Row]) -> ScoreTable | None:
+    """Return the scores of all rows at once where each is of the usual kind; None where one is not.
 
     That is as many scores in each, none failed, one candidate preferred, ties that share.
     """
@@ -298,8 +311,7 @@ def _top_places(rows: Sequence[Row]) -> _TopPlace | None:
     if not usual or set(map(attrgetter("ties"), rows)) != {"share"}:
         return None
     values = np.array(scores, dtype=np.float64)
-    top = values == values.max(axis=1, keepdims=True)
-    return _TopPlace(top.sum(axis=1), top[np.arange(len(rows)), preferred])
+    return ScoreTable(values, values == values.max(axis=1, keepdims=True), np.array(preferred))
 
 
 def units_by_domain(run: Run, metric: str) -> dict[str, Units]:
@@ -353,9 +365,9 @@ def _never(rows: Sequence[Row]) -> str:
     return ""
 
 
-_TOP: Mapping[str, Callable[[_TopPlace], FloatArray]] = {
-    **dict.fromkeys(("accuracy", "bon"), lambda top: np.where(top.right, 1 / np.maximum(top.tied, 1), 0.0)),
-    "tie_rate": lambda top: (top.tied > 1).astype(np.float64),
+_TOP: Mapping[str, Callable[[ScoreTable], FloatArray]] = {
+    **dict.fromkeys(("accuracy", "bon"), lambda table: table.credit),
+    "tie_rate": lambda table: (table.tied > 1).astype(np.float64),
 }
 """What is read off the top of all rows at once."""
 METRICS: Mapping[str, Metric] = {

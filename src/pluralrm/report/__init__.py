@@ -26,6 +26,7 @@ from pluralrm.report.items import ItemTable, item_table
 from pluralrm.report.models import ModelTable, model_table, remarks
 from pluralrm.report.reading import Sentence, caveats, reading
 from pluralrm.report.sections import Beside, RunSource, Section, marked, name, read_sources, sections
+from pluralrm.runs.store import uncollected
 from pluralrm.text import TextForm, capital, counted, listed
 
 LIMIT = 4_850_000
@@ -274,7 +275,8 @@ def write_report(
     """
     if not force:
         refuse_to_replace(Path(out))
-    report = build_report(read_sources(runs), text=text, seed=seed, beside=beside)
+    with uncollected():
+        report = build_report(read_sources(runs), text=text, seed=seed, beside=beside)
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         Path(out).write_text(report.html, encoding="utf-8", newline="\n")

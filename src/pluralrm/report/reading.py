@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pluralrm.audit.result import Audit
 from pluralrm.core import Estimate, Run
 from pluralrm.metrics import Difference, Standing, against_chance, uneven_posts
-from pluralrm.metrics.comparison import SIGNIFICANT, RunItems
+from pluralrm.metrics.comparison import SIGNIFICANT, items_of
 from pluralrm.metrics.estimates import remark, source_notes, synthesised
 from pluralrm.metrics.personalization import VERDICTS, Personalization, PersonalVerdict
 from pluralrm.models import BASELINES
@@ -237,14 +237,10 @@ def _rubric(section: Section) -> Iterator[Sentence]:
 
 def _ignored(run: Run, runs: Sequence[Run]) -> bool:
     """Return whether the model gave the same scores without the rubric."""
-    side = _side(run)
+    side = items_of(run)
     return any(
-        side.same_as(_side(other)) for other in runs if other.model == run.model and "oracle" not in other.reveals
+        side.same_as(items_of(other)) for other in runs if other.model == run.model and "oracle" not in other.reveals
     )
-
-
-def _side(run: Run) -> RunItems:
-    return RunItems(tuple(sorted(run.rows, key=lambda row: row.item)))
 
 
 def _prompts(section: Section) -> Iterator[Sentence]:

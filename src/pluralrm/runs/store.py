@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -262,18 +263,25 @@ _FOLDERS = "a folder of runs such as 'runs', or a list of folders"
 def load_runs(paths: str | Path | Sequence[str | Path]) -> list[Run]:
     """Return the runs at or below a path or several, sorted by folder; runs of which none has a row are an error."""
     library: Items = {}
-    collects = gc.isenabled()
-    gc.disable()  # millions of rows and no cycle among them: looking for one takes a sixth of the time
-    try:
+    with uncollected():
         runs = [_load(folder, library) for folder in find_runs(paths)]
-    finally:
-        if collects:
-            gc.enable()
     if not any(run.done for run in runs):
         what = "1 run, and it has no row yet" if len(runs) == 1 else f"{len(runs):,} runs, and none has a row yet"
         where = ", ".join(repr(str(path)) for path in _several(paths))
         raise RunError(f"at or below {where}: {what}. The same 'pluralrm score' command resumes it")
     return runs
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cycles among objects: among millions of rows each look takes a second, and there are none."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def load_inputs(path: str | Path, item: str) -> Mapping[str, object]:

@@ -172,7 +172,7 @@ def _one_way(values: ArrayLike, clusters: Sequence[str], strata: Sequence[str] |
     # Sorted, so that a cluster begins anew in each of its strata.
     spans = 1 + np.count_nonzero(np.diff(cluster) | np.diff(stratum)) > int(cluster.max()) + 1
     blocks = np.zeros_like(stratum) if spans else stratum
-    means = np.array([math.fsum(column) / len(sizes) for column in centres.T])
+    means = np.array([math.fsum(column) / len(sizes) for column in centres.T.tolist()])
     return _assembled(columns, weights, columns - centres[stratum], means, cluster=cluster, block=blocks)
 
 
@@ -272,7 +272,7 @@ def _columns(values: ArrayLike, clusters: Sequence[str]) -> FloatArray:
 
 def _exact_means(columns: FloatArray) -> list[float]:
     """Return the mean of each column; the sum is rounded once, so a mean of thirds that is a half is exactly that."""
-    return [math.fsum(column) / len(columns) for column in columns.T]
+    return [math.fsum(column) / len(columns) for column in columns.T.tolist()]
 
 
 def codes(names: Sequence[str]) -> IntArray:
