@@ -163,8 +163,8 @@ def flip_p_of_differences(differences: ArrayLike, *, seed: int = 0, flips: int =
     sums = _sums(parts)
 
     def beyond(flipped: _Bits) -> FloatArray:
-        far = np.abs(total[:, None] - 2 * sums(flipped)) >= least
-        return far.sum(axis=1).astype(np.float64)
+        counts: FloatArray = (np.abs(total[:, None] - 2 * sums(flipped)) >= least).sum(axis=1).astype(np.float64)
+        return counts
 
     extreme = _counted(beyond, clusters, seed, flips)
     patterns, exact = _tried(clusters, flips)
