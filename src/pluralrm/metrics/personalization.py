@@ -412,7 +412,7 @@ def _changed(members: Roles, control: Role) -> Estimate:
         changed = (own.table.top != swapped.table.top).any(axis=1).astype(np.float64)
     else:
         pairs = zip(map(_best, own.rows), map(_best, swapped.rows), strict=True)
-        changed = np.array([float(one != other if one and other else control == "least") for one, other in pairs])
+        changed = np.array([float(best != other if best and other else control == "least") for best, other in pairs])
     means = own.means(changed, macro=members.macro)
     same = own.same_as(swapped) and not changed.any()
     interval = Interval(0.0, None, None, SAME) if same else share_interval(means)
