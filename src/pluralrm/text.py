@@ -4,9 +4,10 @@ import csv
 import io
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pluralrm.core import Estimate
+if TYPE_CHECKING:
+    from pluralrm.core import Estimate
 
 # C0 and C1 controls, marks that turn the direction of writing, lone surrogates: spelled out, so that they are seen.
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -63,23 +64,23 @@ def p_value(p: float | None) -> str:
 # ---- on a terminal: ASCII
 
 
-def estimated(value: Estimate | float | None, *, times: float = 100, places: int = 1) -> str:
+def estimated(value: "Estimate | float | None", *, times: float = 100, places: int = 1) -> str:
     """Return `61.7 [44.0, 77.1]`, in per cent by default; the value alone without an interval, a dash for None."""
     if value is None:
         return "–"
-    if not isinstance(value, Estimate):
+    if isinstance(value, (int, float)):
         return f"{times * value:z.{places}f}"
     return f"{times * value.value:z.{places}f}{bounds(value, times=times, places=places)}"
 
 
-def bounds(estimate: Estimate, *, times: float = 100, places: int = 1) -> str:
+def bounds(estimate: "Estimate", *, times: float = 100, places: int = 1) -> str:
     """Return ` [44.0, 77.1]`, in per cent by default; nothing where there is no interval."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f" [{times * estimate.low:z.{places}f}, {times * estimate.high:z.{places}f}]"
 
 
-def points(estimate: Estimate | None) -> str:
+def points(estimate: "Estimate | None") -> str:
     """Return `+12.3` in points, `0.0` without a sign; a dash for None."""
     text = "–" if estimate is None else f"{100 * estimate.value:+.1f}"
     return "0.0" if text in {"+0.0", "-0.0"} else text
@@ -111,19 +112,19 @@ def signed(value: float) -> str:
     return "0.0" if float(text) == 0 else text.replace("-", _MINUS)
 
 
-def interval(estimate: Estimate) -> str:
+def interval(estimate: "Estimate") -> str:
     """Return `[45.2, 78.3]`, or `fixed` or `no interval` where the method says that there is none."""
     if estimate.low is None or estimate.high is None:
         return "fixed" if "fixed by design" in estimate.method else "no interval"
     return f"[{share(estimate.low)}, {share(estimate.high)}]"
 
 
-def percent(estimate: Estimate | None) -> str:
+def percent(estimate: "Estimate | None") -> str:
     """Return `63.3 [45.2, 78.3]`, or a dash for None."""
     return "–" if estimate is None else f"{share(estimate.value)} {interval(estimate)}"
 
 
-def difference(estimate: Estimate | None) -> str:
+def difference(estimate: "Estimate | None") -> str:
     """Return `+12.0 [+3.1, +20.9]` in points, or a dash for None."""
     if estimate is None:
         return "–"
@@ -166,7 +167,7 @@ TextForm = Literal["csv", "markdown", "latex"]
 _ENDS = ("low", "high", "n", "failed")
 
 
-def flat(name: str, estimate: Estimate | None) -> dict[str, object]:
+def flat(name: str, estimate: "Estimate | None") -> dict[str, object]:
     """Return an Estimate as cells of a record: `name`, `name_low`, `name_high`, `name_n` and `name_failed`.
 
     >>> flat("gain", None)

@@ -10,7 +10,9 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from typer.main import get_command
 
+from pluralrm.cli import app, command_line
 from pluralrm.cli.evaluate import RUNS
 from tests.builders import empty_run
 from tests.forked import command
@@ -290,18 +292,49 @@ def test_hostile_texts_never_reach_the_terminal_raw(tmp_path: Path) -> None:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", done.stdout + done.stderr)
 
 
-def test_importing_and_helping_load_nothing_heavy(tmp_path: Path) -> None:
-    heavy = (
-        "{'torch', 'transformers', 'scipy', 'sklearn', 'matplotlib', 'bm25s', 'pyarrow', 'pydantic', 'huggingface_hub'}"
-    )
-    for act in (
-        "import pluralrm",
-        "import pluralrm.cli",
-        "import sys\nsys.argv = ['pluralrm', '--help']\nfrom pluralrm.cli import app\napp(standalone_mode=False)",
-    ):
-        script = f"{act}\nimport sys\nfound = {heavy} & set(sys.modules)\nassert not found, found"
-        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+HELP = "import sys\nsys.argv[1:] = {}\nfrom pluralrm.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+OF_HELP = {"cli", "cli.terminal", "errors", "text"}
+OF_SCORE = {
+    *(f"cli.{name}" for name in ("compare", "diagnostics", "options", "overview", "plan", "progress", "score")),
+    *("progress", "specs"),
+}
+DRAWING = {
+    *("annotated_doc", "attr", "attrs", "linkify_it", "markdown_it", "mdurl", "pygments", "rich", "shellingham"),
+    *("typer", "typing_extensions"),
+}
+CHECKING = {"annotated_types", "pydantic", "pydantic_core", "typing_inspection"}
+"""What typer loads to read options."""
+
+
+@pytest.mark.parametrize(
+    ("act", "ours", "others"),
+    [
+        ("import pluralrm", set[str](), set[str]()),
+        ("import pluralrm.cli", {"cli"}, DRAWING),
+        (HELP.format(["--help"]), OF_HELP, DRAWING),
+        (HELP.format([]), OF_HELP, DRAWING),
+        (HELP.format(["--version"]), OF_HELP, DRAWING),
+        (HELP.format(["score", "--help"]), OF_HELP | OF_SCORE, DRAWING | CHECKING),
+    ],
+)
+def test_importing_and_helping_load_these_modules_alone(
+    act: str, ours: set[str], others: set[str], tmp_path: Path
+) -> None:
+    script = f"import sys\nbefore = set(sys.modules)\n{act}\nprint('loaded:', *sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = done.stdout.rpartition("loaded:")[2].split()
+    own = {name.removeprefix("pluralrm.") for name in loaded if name.startswith("pluralrm.")} - {"_version"}
+    assert own == ours
+    roots = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"pluralrm"}
+    assert {name for name in roots if not name.startswith("_")} <= others
+
+
+def test_help_lists_the_verbs_in_the_words_of_their_functions() -> None:
+    for called in ("", "score"):
+        listed = get_command(command_line(called)).commands  # type: ignore[attr-defined] # the app is a group
+        whole = get_command(app).commands  # type: ignore[attr-defined]
+        assert {name: verb.help for name, verb in listed.items()} == {name: verb.help for name, verb in whole.items()}
 
 
 def test_every_public_name_is_there() -> None:

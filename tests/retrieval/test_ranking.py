@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Post
 from pluralrm.errors import BenchmarkError, SpecError
-from pluralrm.retrieval import Corpus, Ranker, Ranking, Request, parse_ranking, words
+from pluralrm.retrieval import _MARKS, Corpus, Ranker, Ranking, Request, parse_ranking, words
 from pluralrm.specs import Spec
 
 WORDS = ("crust", "oven", "rye", "Rye", "the", "a", "steam", "salt,")
@@ -71,6 +72,11 @@ def test_bm25_order_is_the_formulas(requests: list[Request]) -> None:
         texts = [post.text for post in request.posts]
         wanted = sorted(request.posts, key=lambda post: (-round(_bm25(request.question, post.text, texts), 9), post.id))
         assert ranked == wanted
+
+
+@given(st.one_of(st.text(), st.text(f"aB_9 \t\x1c\x1f-'{_MARKS}ΣΑéİ", max_size=20)))
+def test_words_are_runs_of_letters_digits_and_underscores(text: str) -> None:
+    assert words(text) == re.findall(r"\w+", text.lower())
 
 
 @settings(deadline=None)

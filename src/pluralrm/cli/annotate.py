@@ -248,12 +248,7 @@ def rehearse(
         print_wrapped(f"{out}: {len(judgments):,} simulated judgments.")
 
 
-app = typer.Typer(no_args_is_help=True, help="Have people judge a benchmark: plan, serve, agreement, claim.")
-
-
-@app.callback()
-def _root() -> None:
-    """Have people judge a benchmark: plan, serve, agreement, claim."""
+app = typer.Typer(no_args_is_help=True)
 
 
 app.command("plan")(annotate_plan.plan)

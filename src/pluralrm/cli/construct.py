@@ -215,12 +215,7 @@ def _print_all(rows: Sequence[Gone]) -> None:
         print_wrapped(f"{stage}: {name}{often}{f': {detail}' * bool(detail)}", first="  ", indent="    ")
 
 
-app = typer.Typer(no_args_is_help=True, help="Build benchmarks, and data that they lack.")
-
-
-@app.callback()
-def _root() -> None:
-    """Build benchmarks, and data that they lack."""
+app = typer.Typer(no_args_is_help=True)
 
 
 @with_server_options

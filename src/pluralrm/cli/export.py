@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from pluralrm.exchange.card import Yaml
     from pluralrm.exchange.hub import HubBranch, HubRepository, RepositoryKind
 
-app = typer.Typer(no_args_is_help=True, help="Write files for other tools.")
-
-
-@app.callback()
-def _export() -> None:
-    """Write files for other tools."""
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("planner")

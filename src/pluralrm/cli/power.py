@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 
 
-app = typer.Typer(help="How many items, models or judgments does a significant result take?", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 POWER = typer.Option(0.8, "--power", help="Share of studies that should detect a true effect.")
 ALPHA = typer.Option(0.05, "--alpha", help="Significance level; divide it by the number of pairs compared.")

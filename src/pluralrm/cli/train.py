@@ -188,12 +188,7 @@ def _whole(spec: "Spec", *, is_path: bool) -> "Spec":
     return replace(spec, target=target, options={**spec.options, **{key: _local(path) for key, path in files.items()}})
 
 
-app = typer.Typer(no_args_is_help=True, help="Train a policy against a reward model.")
-
-
-@app.callback()
-def _root() -> None:
-    """Train a policy against a reward model."""
+app = typer.Typer(no_args_is_help=True)
 
 
 _PPO_CURVES = (

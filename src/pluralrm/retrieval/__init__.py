@@ -105,34 +105,41 @@ def varied(posts: Sequence[Post], relevance: Relevance, *, k: int | None, balanc
 K1, B = 1.5, 0.75
 
 _WORD = re.compile(r"\w+")
+_ASCII = "".join(character.lower() if _WORD.match(character) else " " for character in map(chr, range(128)))
+_MARKS = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026"
+"""Marks that most texts beyond ASCII have, and nothing else; none is part of a word."""
 
 
 def words(text: str) -> list[str]:
     """Return the words of a text in lower case."""
-    return _WORD.findall(text.lower())
+    plain = text
+    if not text.isascii():
+        for mark in _MARKS:
+            plain = plain.replace(mark, " ")
+    # Where all is ASCII this finds what the pattern does, in less than half of the time.
+    return plain.translate(_ASCII).split() if plain.isascii() else _WORD.findall(text.lower())
 
 
 class Corpus:
     """Some documents, to be compared with a question and with each other."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        documents = [words(text) for text in texts]
-        mean = sum(map(len, documents)) / max(len(texts), 1) or 1.0
-        self._counters = [Counter(document) for document in documents]
-        self._norms = [K1 * (1 - B + B * len(document) / mean) for document in documents]
+        self._documents = [words(text) for text in texts]
+        mean = sum(map(len, self._documents)) / max(len(texts), 1) or 1.0
+        self._norms = [K1 * (1 - B + B * len(document) / mean) for document in self._documents]
 
     def scores(self, question: str) -> list[float]:
         """Return the BM25 score of each document; 0 where it has none of the question's words."""
         counter = Counter(words(question))
-        weights = self._weights([{word: own[word] for word in counter if word in own} for own in self._counters])
+        weights = self._weights([Counter(filter(counter.__contains__, document)) for document in self._documents])
         return [
-            round(math.fsum(counter[word] * weight for word, weight in document.items()), PLACES)
+            round(math.fsum([counter[word] * weight for word, weight in document.items()]), PLACES)
             for document in weights
         ]
 
     def likeness(self) -> Likeness:
         """Return the cosine between the BM25 weights of two documents, all of their words counted."""
-        weights = self._weights(self._counters)
+        weights = self._weights([Counter(document) for document in self._documents])
         lengths = [math.sqrt(math.fsum(weight * weight for weight in document.values())) for document in weights]
 
         def cosine(first: int, other: int) -> float:
