@@ -25,7 +25,6 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, M
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from itertools import chain
 from itertools import count as count_from
 from pathlib import Path
 from types import MappingProxyType
@@ -241,7 +240,9 @@ def clean_posts(posts: Iterable[Post], dirt: Dirt) -> tuple[Post, ...]:
 
 def free_id(name: str, taken: Container[str]) -> str:
     """Return the id, or `id#2` and so on where it is taken."""
-    return next(new for new in chain([name], (f"{name}#{number}" for number in count_from(2))) if new not in taken)
+    if name not in taken:
+        return name
+    return next(new for number in count_from(2) if (new := f"{name}#{number}") not in taken)
 
 
 # ---- A copy of somebody's files that loads without dirt: what a load would leave out is not in it, and nothing else
