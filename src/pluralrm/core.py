@@ -459,6 +459,7 @@ class Run(Tabular):
     """Where the rows come from, where somebody else scored them; of how many of the items."""
     gate: str = ""
     """How far the rows are those that somebody published of the same model, where that was tested."""
+    dtype: str = ""  # in which a local model was computed, where that is not float32
 
     @cached_property
     def failed(self) -> int:

@@ -63,7 +63,7 @@ def print_boards(
     from pluralrm.cli.diagnostics import calibration_json, print_calibration, print_places
     from pluralrm.cli.options import beside, human_json, print_human
     from pluralrm.cli.personalization import print_personal, print_prompt_use
-    from pluralrm.metrics import with_ties
+    from pluralrm.metrics import precision_pairs, with_ties
     from pluralrm.metrics.overview import same_items
 
     groups = same_items(with_rows(runs, by))
@@ -82,6 +82,8 @@ def print_boards(
         members = _called(group)
         ruled = [with_ties(run, ties) for run in members]
         print_board(ruled, seed=seed)
+        for pair in precision_pairs(group):
+            print_wrapped(str(pair), indent="  ", style="yellow")
         print_human(human, group)
         print_places(members)
         print_personal(members, seed=seed, by=by)
@@ -154,7 +156,7 @@ def check_tag(runs: "Sequence[Run]", tag: str) -> None:
 
 def _board_json(group: "Sequence[Run]", seed: int, by: str, ties: "Ties", margin: float | None) -> dict[str, object]:
     from pluralrm.cli.personalization import personal_json, prompt_json
-    from pluralrm.metrics import leaderboard, uneven_posts, with_ties
+    from pluralrm.metrics import leaderboard, precision_pairs, uneven_posts, with_ties
     from pluralrm.metrics.cost import MARGIN, personalization_costs
     from pluralrm.metrics.overview import model_names
 
@@ -163,6 +165,8 @@ def _board_json(group: "Sequence[Run]", seed: int, by: str, ties: "Ties", margin
     record["against_chance"] = _chance_json(group)
     record["prompt_use"] = prompt_json(group)
     record["uneven_posts"] = [uneven.to_json() for uneven in uneven_posts(group)]
+    if pairs := precision_pairs(group):
+        record["precision_pairs"] = [pair.to_json() for pair in pairs]
     if costs := personalization_costs(group, margin=margin or MARGIN, seed=seed):
         record["personalization_cost"] = [cost.to_json() for cost in costs]
     if str(load := group[0].card.load):
@@ -249,7 +253,7 @@ def _row(entry: "Standing", headline: str, others: Sequence[str], *, failed: boo
         rank = f"{entry.rank.low}–{entry.rank.high}" if entry.rank.low != entry.rank.high else str(entry.rank.low)
     # First: the middle of a name may be left out.
     oracle = "ORACLE " * ("oracle" in summary.reveals) + "TRAINED " * bool(summary.trained)
-    oracle += "SYNTHESISED " * bool(summary.pairs)
+    oracle += "SYNTHESISED " * bool(summary.pairs) + f"{summary.dtype.upper()} " * bool(summary.dtype)
     return [
         rank,
         summary.model,

@@ -53,6 +53,7 @@ def doctor(
     item: str = typer.Option(
         "", "--item", "-i", metavar="ID", help="The item whose tokens are shown.", show_default="the first"
     ),
+    limit: int = typer.Option(100, min=1, help="Items that a dtype is compared with float32 on."),
     trust: list[str] = TRUST,
     as_json: bool = typer.Option(False, "--json", help="Print JSON, with all token ids."),
 ) -> None:
@@ -65,7 +66,10 @@ def doctor(
     [name] = with_trust([model], trust)
     loaded, bench, context = load_model(name), open_benchmark(benchmark), load_condition(condition)
     with ProgressDisplay(f"doctor: checking {name}"):
-        result = examine(loaded, bench, context, item=item) if is_neural(loaded) else _promises(loaded, bench)
+        if is_neural(loaded):
+            result = examine(loaded, bench, context, item=item, limit=limit)
+        else:
+            result = _promises(loaded, bench)
     if as_json:
         print_json(result.to_json())
     else:

@@ -250,7 +250,7 @@ def _print_sentences(
 def _print_remarks(runs: "Sequence[Run]", names: Mapping[str, str], ties: "Ties") -> None:
     """Print, each once, what a number rests on: training, synthesised pairs, failures, uneven posts, a rule of ties."""
     from pluralrm.cli.compare import TIES
-    from pluralrm.metrics import uneven_posts
+    from pluralrm.metrics import precision_pairs, uneven_posts
     from pluralrm.metrics.estimates import source_notes, synthesised, trained_notes
 
     if ties != "share":
@@ -263,8 +263,8 @@ def _print_remarks(runs: "Sequence[Run]", names: Mapping[str, str], ties: "Ties"
         print_wrapped(text, style="yellow")
     for text in _failures(runs, names):
         print_wrapped(text, style="yellow")
-    for uneven in uneven_posts(runs):
-        print_wrapped(str(uneven), style="yellow")
+    for warning in (*uneven_posts(runs), *precision_pairs(runs)):
+        print_wrapped(str(warning), style="yellow")
 
 
 def _failures(runs: "Sequence[Run]", names: Mapping[str, str]) -> list[str]:

@@ -131,10 +131,11 @@ def print_summary(run: "Run", *, by: str = "", ties: "Ties" = "share", as_json: 
         out.print("ORACLE: the model saw the rubric", style="red")
     for text in totals.trained:
         print_wrapped(f"TRAINED: {text}", style="red")
-    if totals.imported:
-        print_wrapped(f"IMPORTED: {totals.imported}", style="yellow")
-    if totals.pairs:
-        print_wrapped(f"SYNTHESISED: {totals.pairs}", style="yellow")
+    held = totals.dtype and f"computed in {totals.dtype}, not in float32"
+    remarks = {"IMPORTED": totals.imported, "SYNTHESISED": totals.pairs, totals.dtype.upper(): held}
+    for word, text in remarks.items():
+        if text:
+            print_wrapped(f"{word}: {text}", style="yellow")
     if not run.complete:
         print_wrapped(f"incomplete: {run.done:,} of {run.items:,} items; the others count as wrong", style="yellow")
     rows = [

@@ -8,6 +8,7 @@ False
 """
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 
-from pluralrm.core import Benchmark, Condition, Estimate, Failure, RewardModel, Row, Run, Verdict
+from pluralrm.core import Benchmark, Condition, Estimate, Failure, Item, RewardModel, Row, Run, Score, Verdict
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError, RunError
-from pluralrm.metrics.units import numbers
+from pluralrm.metrics.units import decision, numbers
 from pluralrm.runs.imported import FileVerdicts, rows_of
 from pluralrm.runs.records import GateRecord
 from pluralrm.runs.store import keep_gate
@@ -66,6 +67,8 @@ class Examination:
     item: str = ""
     sample: "tuple[TokenView | Failure, ...]" = ()
     """Every conversation that the query asks about."""
+    flips: "PrecisionFlips | None" = None
+    """What the dtype changes against float32; None where it is float32."""
 
     @property
     def red(self) -> bool:
@@ -79,7 +82,8 @@ class Examination:
             for view in self.sample
         ]
         fields = {"benchmark": self.benchmark, "condition": self.condition, "item": self.item, "sample": sample}
-        return {"model": self.model, **fields, "signs": [sign._asdict() for sign in self.signs]}
+        flips = {} if self.flips is None else {"flips": self.flips.to_json()}
+        return {"model": self.model, **fields, "signs": [sign._asdict() for sign in self.signs], **flips}
 
 
 def is_neural(model: RewardModel) -> "TypeGuard[NeuralModel]":
@@ -88,9 +92,18 @@ def is_neural(model: RewardModel) -> "TypeGuard[NeuralModel]":
     return kind is not None and isinstance(model, kind.NeuralModel)
 
 
-def examine(model: "NeuralModel", benchmark: Benchmark, condition: Condition, *, item: str = "") -> Examination:
-    """Return the signs of a model on one item and a few others; an unknown item is a BenchmarkError."""
-    from pluralrm.doctor.scores import score_signs
+FLIP_ITEMS = 100
+"""Items that are scored again in float32, where a model is held in another dtype."""
+
+
+def examine(
+    model: "NeuralModel", benchmark: Benchmark, condition: Condition, *, item: str = "", limit: int = FLIP_ITEMS
+) -> Examination:
+    """Return the signs of a model on one item and a few others; an unknown item is a BenchmarkError.
+
+    A dtype other than float32 is compared with float32 on up to `limit` items.
+    """
+    from pluralrm.doctor.scores import exact_twin, score_signs
     from pluralrm.doctor.tokens import Pieces, TokenView, chosen, labels, length, look, spaced, token_signs, views
 
     items = chosen(benchmark, condition, item)
@@ -98,6 +111,12 @@ def examine(model: "NeuralModel", benchmark: Benchmark, condition: Condition, *,
     pieces = Pieces(model.folders[""])
     read = views(model, sample, pieces)
     view = next((view for view in read if isinstance(view, TokenView)), None)
+    queries = [look.query for look in (sample, *spaced(others, limit - 1))]
+    flips = None
+    if model.precision not in {"float32", "float64"}:
+        by_id = {entry.id: entry for entry in items}
+        low, exact = list(model.score(queries)), list(exact_twin(model).score(queries))
+        flips = precision_flips([by_id[query.id] for query in queries], exact, low)
     return Examination(
         model=model.spec,
         signs=(
@@ -105,11 +124,13 @@ def examine(model: "NeuralModel", benchmark: Benchmark, condition: Condition, *,
             length(model, [sample, *others]),
             *labels(model),
             *score_signs(model, [sample, *spaced(others, _SCORED - 1)], items=len(benchmark.items)),
+            *([] if flips is None else [flips.sign]),
         ),
         benchmark=benchmark.card.name,
         condition=condition.spec,
         item=sample.query.id,
         sample=tuple(read),
+        flips=flips,
     )
 
 
@@ -170,6 +191,106 @@ def agreement(name: str, drift: ScoreDrift, *, promise: str, remedy: str) -> Sig
     return Sign(name, "yellow", finding, f"only nearly: {promise}; no order of candidates turns", remedy)
 
 
+# ---- What does a dtype change? Every pair of an item's candidates, in float32 and as it is held.
+
+
+Change = Literal["reversed", "tied", "failed"]
+
+
+class Flip(NamedTuple):
+    """A pair of candidates whose preference is another one than in float32."""
+
+    item: str
+    candidates: tuple[int, int]
+    kind: Change
+    margin: float
+    """How far float32 has the two apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionFlips:
+    """How many preferences a dtype changes; a pair that float32 does not score is left out and counted."""
+
+    pairs: int
+    rate: Estimate | None
+    """None where float32 scores no pair."""
+    flips: tuple[Flip, ...]
+    """The largest margin first."""
+    moved: tuple[float, float]
+    """The mean and the largest difference of scores."""
+    gap: float
+    """How far float32 has two candidates apart: the median."""
+    unscored: int = 0
+
+    @property
+    def sign(self) -> Sign:
+        """Green where the interval of flips lies below 3%, red where it lies above."""
+        remedy = "Name dtype=float32 for numbers that others can reproduce"
+        if self.rate is None:
+            return Sign("flips", "red", "not measured: float32 scores no pair", "", remedy)
+        low, high = self.rate.low or 0.0, 1.0 if self.rate.high is None else self.rate.high
+        counts = Counter(flip.kind for flip in self.flips)
+        kinds = "".join(f", {counts[kind]} {kind}" for kind in ("reversed", "tied", "failed") if counts[kind])
+        share = f"{100 * self.rate.value:.1f}% [{100 * low:.1f}, {100 * high:.1f}]"
+        text = f"{len(self.flips)} of {self.pairs} preferences differ from float32, {share}{kinds}"
+        mean, largest = self.moved
+        apart = f"candidates are {self.gap:.2g} apart (median)"
+        reasons = [f"scores move by {mean:.2g} on average, by {largest:.2g} at most; {apart}"]
+        if names := list(dict.fromkeys(flip.item for flip in self.flips)):
+            more = f" and {len(names) - _NAMES} more (--json)" * (len(names) > _NAMES)
+            reasons.append(f"changed, the largest margin first: {', '.join(names[:_NAMES])}{more}")
+        if self.unscored:
+            reasons.append(f"float32 does not score {self.unscored} pairs")
+        colour: Colour = "red" if low > 1 - EQUAL else "green" if high < 1 - EQUAL else "yellow"
+        return Sign("flips", colour, text, "; ".join(reasons), "" if colour == "green" else remedy)
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        flips = [flip._asdict() for flip in self.flips]
+        return {**asdict(self), "rate": self.rate and self.rate.to_json(), "flips": flips}
+
+
+_NAMES = 6
+"""Items that a sign names."""
+
+
+def precision_flips(items: Sequence[Item], exact: Sequence[Verdict], low: Sequence[Verdict]) -> PrecisionFlips:
+    """Return which preferences of `low` are not those of `exact`; a tie or a failure on one side alone is a change."""
+    changes: list[Flip | None] = []
+    clusters, prompts, gaps, moved, unscored = [], [], [], [], 0
+    for item, one, other in zip(items, exact, low, strict=True):
+        both = list(zip(one.scores, other.scores, strict=True))
+        moved += [abs(a - b) for a, b in both if not isinstance(a, Failure) and not isinstance(b, Failure)]
+        for i, j in combinations(range(len(both)), 2):
+            (first, first_low), (second, second_low) = both[i], both[j]
+            if isinstance(first, Failure) or isinstance(second, Failure):
+                unscored += 1
+                continue
+            kind = _change(first - second, first_low, second_low)
+            changes.append(kind and Flip(item.id, (i, j), kind, abs(first - second)))
+            gaps.append(abs(first - second))
+            clusters.append(item.cluster)
+            prompts.append(item.crossed)
+    flips = sorted(filter(None, changes), key=lambda flip: -flip.margin)
+    rate = None
+    if changes:
+        interval = share_interval(
+            cluster_means([float(flip is not None) for flip in changes], clusters, crossed=prompts)
+        )
+        failed = sum(flip.kind == "failed" for flip in flips)
+        rate = Estimate(interval.value, interval.low, interval.high, len(changes), failed, interval.method)
+    drift = (float(np.mean(moved)), max(moved)) if moved else (0.0, 0.0)
+    return PrecisionFlips(len(changes), rate, tuple(flips), drift, median(gaps) if gaps else 0.0, unscored)
+
+
+def _change(margin: float, first: Score, second: Score) -> Change | None:
+    """Return how the order of two candidates differs from the one that float32's margin gives."""
+    if isinstance(first, Failure) or isinstance(second, Failure):
+        return "failed"
+    signs = np.sign(margin), np.sign(first - second)
+    return None if signs[0] == signs[1] else "tied" if 0 in signs else "reversed"
+
+
 # ---- Does the harness reproduce what somebody published of the same model? Two sets of rows, item by item.
 #
 # An item's decision is the set of candidates with the highest score; a failed item has none, and equals nothing. Near
@@ -223,7 +344,7 @@ def gate(run: Run, published: Sequence[Row], against: str, *, seed: int = 0) -> 
     rows = [(own[row.item], row) for row in published if row.item in own]
     if not rows:
         raise MetricError(f"{against} has no item of {run.path}")
-    estimates = {"equal": _share([float(_decision(a) == _decision(b) != ()) for a, b in rows], rows)}
+    estimates = {"equal": _share([float(decision(a) == decision(b) != ()) for a, b in rows], rows)}
     scored = [(a, b) for a, b in rows if numbers(a) is not None and numbers(b) is not None]
     margins = [_margin(row) for _, row in scored]
     if len(set(margins)) > 1 and len({_margin(row) for row, _ in scored}) > 1:
@@ -250,11 +371,6 @@ def published_rows(source: str, parts: Sequence[FileVerdicts], benchmark: Benchm
     return rows_of(chosen[0], benchmark)
 
 
-def _decision(row: Row) -> tuple[int, ...]:
-    scores = numbers(row)
-    return () if scores is None else tuple(i for i, score in enumerate(scores) if score == max(scores))
-
-
 def _margin(row: Row) -> float:
     first, second, *_ = sorted(numbers(row) or (0.0, 0.0), reverse=True)
     return first - second
@@ -275,7 +391,7 @@ def _flips(rows: Pairs, margins: Sequence[float]) -> dict[str, Estimate]:
     edge = float(np.quantile(margins, _NEAR))
     sides = {"near": [index for index, m in enumerate(margins) if m <= edge]}
     sides["far"] = [index for index, m in enumerate(margins) if m > edge]
-    flips = [float(_decision(a) != _decision(b)) for a, b in rows]
+    flips = [float(decision(a) != decision(b)) for a, b in rows]
     return {
         name: _share([flips[index] for index in places], [rows[index] for index in places])
         for name, places in sides.items()

@@ -3,20 +3,19 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 from pluralrm.core import Failure, Query, Score, Verdict
 from pluralrm.doctor import Sign, agreement, score_drift
 from pluralrm.doctor.tokens import Look
-from pluralrm.folders import stored_tensors
+from pluralrm.models import load_model, parse_model
 from pluralrm.models.logprob import ChoiceModel, Ratio
 from pluralrm.models.neural.engine import Calculator, Engine
-from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.kind import NeuralModel
-from pluralrm.models.neural.loading import WholeHead, WholeLanguageModel
+from pluralrm.models.neural.loading import WholeHead, WholeLanguageModel, stored_dtypes
 from pluralrm.models.neural.trees import StateRequest, grow
 
 _EXACT = ("float32", "float64")
-_DTYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _BEFORE, _AFTER = "Well now. ", " So much for that."
 
 
@@ -29,7 +28,7 @@ def score_signs(model: NeuralModel, looks: Sequence[Look], *, items: int) -> lis
     seconds = time.perf_counter() - start
     used = dtypes(model.network())
     return [
-        dtype(used, sorted({kind for folder in model.folders.values() for kind in stored(folder)})),
+        dtype(used, sorted({kind for folder in model.folders.values() for kind in stored_dtypes(folder)})),
         batching(alone, together, used=used),
         packing(model, queries, together, used=used),
         order(model, queries, together, used=used),
@@ -48,10 +47,10 @@ def dtypes(network: Calculator) -> list[str]:
     return [network.dtype] if isinstance(network, Engine | WholeHead | WholeLanguageModel) else []
 
 
-def stored(folder: ModelFolder) -> set[str]:
-    """Return the dtypes of the weights in a folder, from the heads of its safetensors files."""
-    tensors = (tensor for file in folder.weights for tensor in stored_tensors(file, folder.name))
-    return {_DTYPES.get(tensor.dtype, tensor.dtype) for tensor in tensors}
+def exact_twin(model: NeuralModel) -> NeuralModel:
+    """Return the same model, to be opened in float32."""
+    spec = parse_model(model.spec)
+    return cast("NeuralModel", load_model(str(replace(spec, options={**spec.options, "dtype": "float32"}))))
 
 
 def dtype(used: Sequence[str], saved: Sequence[str]) -> Sign:

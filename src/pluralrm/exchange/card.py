@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pluralrm.core import Estimate
 from pluralrm.errors import RunError, SpecError, did_you_mean
+from pluralrm.metrics.estimates import precision
 from pluralrm.metrics.overview import Overview, OverviewRow, sentence
 from pluralrm.report.reading import METRIC_NAMES, is_baseline
 from pluralrm.report.sections import RunSource, Section
@@ -88,7 +89,7 @@ class CardResult:
         return [
             *(f"trained on what it is tested on: {text}" for text in run.trained),
             *([f"not scored by pluralrm, but {run.imported}"] if run.imported else []),
-            *([run.gate] if run.gate else []),
+            *filter(None, (run.gate, precision(run))),
         ]
 
     def to_json(self) -> dict[str, object]:

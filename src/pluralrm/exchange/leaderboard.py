@@ -18,7 +18,7 @@ from pluralrm.core import Run
 from pluralrm.errors import MetricError, RunError
 from pluralrm.exchange.card import ModelCard, insert_card, model_card
 from pluralrm.files import replace_file
-from pluralrm.metrics.estimates import synthesised
+from pluralrm.metrics.estimates import marks
 from pluralrm.metrics.overview import MOODS, Overview, OverviewRow, answer, leaders, overview_records
 from pluralrm.metrics.plural import answer as users_answer
 from pluralrm.metrics.plural import legend
@@ -223,8 +223,9 @@ def _marks(run: Run, row: OverviewRow) -> Iterator[str]:
     """Yield what sets a run apart from others."""
     if is_baseline(row.model):
         yield "baseline"
-    marks = {"TRAINED": run.trained, "SYNTHESISED": synthesised(run), "IMPORTED": run.imported, "ORACLE": row.oracle}
-    yield from (mark for mark, holds in marks.items() if holds)
+    yield from marks(run)
+    if row.oracle:
+        yield "ORACLE"
     if row.unfinished:
         yield row.unfinished
 

@@ -20,7 +20,7 @@ from pluralrm.metrics.estimates import (
     length_controlled,
     measure,
 )
-from pluralrm.metrics.leaderboard import Leaderboard, Standing, UnevenPosts, leaderboard, uneven_posts
+from pluralrm.metrics.leaderboard import Leaderboard, Standing, UnevenPosts, leaderboard, precision_pairs, uneven_posts
 from pluralrm.metrics.official import PublishedMetric, published
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
@@ -60,6 +60,7 @@ __all__ = [
     "paired_differences",
     "personalization",
     "positions",
+    "precision_pairs",
     "prompt_use",
     "published",
     "summary",

@@ -146,10 +146,22 @@ def synthesised_notes(runs: Iterable[Run]) -> list[str]:
     return [f"SYNTHESISED: under {condition} models were shown {text}" for condition, text in sources]
 
 
+def precision(run: Run) -> str:
+    """Return in what the model was computed; nothing where that is float32, or not known."""
+    return run.dtype and f"computed in {run.dtype}"
+
+
+def marks(run: Run) -> list[str]:
+    """Return in capitals what sets a run apart wherever it is named."""
+    words = {"TRAINED": run.trained, "SYNTHESISED": synthesised(run), "IMPORTED": run.imported}
+    return [*(word for word, holds in words.items() if holds), *([run.dtype.upper()] if run.dtype else [])]
+
+
 def caveats(run: Run) -> str:
-    """Return what a number rests on: an unfinished or imported run, training, synthesised pairs, a rule for ties."""
+    """Return what a number rests on: an unfinished or imported run, training, pairs, a dtype, a rule for ties."""
     rule = tie_rule(run)
-    texts = (remark(run), run.imported, *run.trained, synthesised(run), f"ties {rule}" * (rule != "share"))
+    ties = f"ties {rule}" * (rule != "share")
+    texts = (remark(run), run.imported, *run.trained, synthesised(run), precision(run), ties)
     return "; ".join(text for text in texts if text)
 
 
@@ -159,8 +171,9 @@ def trained_notes(runs: Iterable[Run]) -> list[str]:
 
 
 def source_notes(runs: Iterable[Run], names: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each model that was not scored here, and for each that was tested by `gate`."""
-    pairs = [(run, text) for run in runs for text in (run.imported, run.gate and f"gate {run.gate}") if text]
+    """Return a sentence for each model that was not scored here, was tested by `gate`, or has another dtype."""
+    texts = [(run, (run.imported, run.gate and f"gate {run.gate}", precision(run))) for run in runs]
+    pairs = [(run, text) for run, several in texts for text in several if text]
     return list(dict.fromkeys(f"{names.get(run.model, run.model)}: {text}." for run, text in pairs))
 
 

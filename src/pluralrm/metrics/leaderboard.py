@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from pluralrm.metrics.comparison import (
     some,
 )
 from pluralrm.metrics.summary import Summary, summary
+from pluralrm.metrics.units import decision
 from pluralrm.stats import RankInterval, rank_intervals
 from pluralrm.stats.comparisons import alike
 
@@ -63,6 +65,48 @@ def uneven_posts(runs: Sequence[Run]) -> list[UnevenPosts]:
                 UnevenPosts(condition, differ, len(shared), tuple(sorted(means, key=lambda pair: (pair[1], pair[0]))))
             )
     return uneven
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionPair:
+    """Two runs of one model that differ in dtype alone."""
+
+    condition: str
+    models: tuple[tuple[str, str], tuple[str, str]]
+    """Spec and dtype of each."""
+    differ: int
+    """How many items are decided in another way."""
+    of: int
+
+    def __str__(self) -> str:
+        """Return the warning in one sentence."""
+        first, second = (f"{model} ({dtype})" for model, dtype in self.models)
+        return (
+            f"one model in two dtypes under {self.condition}: {first}, {second}. {self.differ:,} of {self.of:,} "
+            "decisions differ, by rounding alone"
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return asdict(self)
+
+
+def precision_pairs(runs: Sequence[Run]) -> list[PrecisionPair]:
+    """Return the pairs of runs on the same items, of one model under one condition, that differ in dtype alone."""
+    pairs = []
+    for one, other in combinations(runs, 2):
+        if one.dtype == other.dtype or one.condition != other.condition or _bare(one.model) != _bare(other.model):
+            continue
+        rows = {row.item: decision(row) for row in one.rows}
+        differ = sum(rows[row.item] != decision(row) for row in other.rows)
+        models = ((one.model, one.dtype or "float32"), (other.model, other.dtype or "float32"))
+        pairs.append(PrecisionPair(one.condition, models, differ, len(rows)))
+    return pairs
+
+
+def _bare(model: str) -> str:
+    """Return a spec without dtype and device."""
+    return ",".join(part for part in model.split(",") if not part.startswith(("dtype=", "device=")))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

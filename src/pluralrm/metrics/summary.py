@@ -132,6 +132,8 @@ class Summary(Brief):
     """Which users or items of the benchmark the model was trained on."""
     imported: str = ""
     """Where the rows come from, where somebody else scored them."""
+    dtype: str = ""
+    """In which a local model was computed, where that is not float32."""
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -146,6 +148,7 @@ class Summary(Brief):
             "ties": self.ties,
             **({"trained": list(self.trained)} if self.trained else {}),
             **({"imported": self.imported} if self.imported else {}),
+            **({"dtype": self.dtype} if self.dtype else {}),
             "bounds": self.bounds and self.bounds.to_json(),
             "metrics": {name: estimate.to_json() for name, estimate in self.metrics.items()},
             "published": {name: estimate.to_json() for name, estimate in self.published.items()},
@@ -176,6 +179,7 @@ def _summary(run: Run) -> Summary:
         tie_rule(run),
         run.trained,
         run.imported,
+        run.dtype,
     )
 
 

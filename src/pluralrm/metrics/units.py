@@ -52,6 +52,12 @@ def numbers(row: Row) -> list[float] | None:
     return None if row.failed else cast("list[float]", list(row.scores))
 
 
+def decision(row: Row) -> tuple[int, ...]:
+    """Return the candidates with the highest score; none where the item failed."""
+    scores = numbers(row)
+    return () if scores is None else tuple(i for i, score in enumerate(scores) if score == max(scores))
+
+
 def top_credit(row: Row) -> float:
     """Return which share of the candidates tied at the top is of the best grade; by the row's rule, all or none."""
     if row.failed:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from pluralrm.core import Estimate, Role, Run
 from pluralrm.metrics import Standing
 from pluralrm.metrics.cost import personalization_costs
-from pluralrm.metrics.estimates import remark, synthesised
+from pluralrm.metrics.estimates import marks, remark
 from pluralrm.metrics.overview import MOODS, Mood, Overview, OverviewRow, answer, leaders, sentence
 from pluralrm.metrics.personalization import VERDICTS, Number, Personalization
 from pluralrm.pages.document import PageTable, QuadrantPoint, TableCell, TableColumn, interval_bar, quadrants
@@ -84,14 +84,8 @@ class ModelRow:
     @property
     def marks(self) -> str:
         """What sets the run apart from others, in capitals."""
-        marks = [
-            ("TRAINED", self.run.trained),
-            ("SYNTHESISED", synthesised(self.run)),
-            ("IMPORTED", self.run.imported),
-            ("ORACLE", self.oracle),
-        ]
-        marks.append(("UNFINISHED", remark(self.run)))
-        return " · ".join(mark for mark, holds in marks if holds)
+        unfinished = ["UNFINISHED"] * bool(remark(self.run))
+        return " · ".join([*marks(self.run), *["ORACLE"] * self.oracle, *unfinished])
 
 
 @dataclass(frozen=True)
@@ -251,6 +245,8 @@ class _Rows:
             yield "trained", text
         if entry.summary.imported:
             yield "imported", entry.summary.imported
+        if entry.summary.dtype:
+            yield "dtype", entry.summary.dtype
         if among := self.section.among_people.get((entry.summary.model, row.condition)):
             yield "among people", among
         if (personal := row.personal) is None:

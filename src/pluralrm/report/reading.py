@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pluralrm.audit.result import Audit
 from pluralrm.core import Estimate, Run
-from pluralrm.metrics import Difference, Standing, against_chance, uneven_posts
+from pluralrm.metrics import Difference, Standing, against_chance, precision_pairs, uneven_posts
 from pluralrm.metrics.comparison import SIGNIFICANT, items_of
 from pluralrm.metrics.estimates import remark, source_notes, synthesised
 from pluralrm.metrics.personalization import VERDICTS, Personalization, PersonalVerdict
@@ -121,8 +121,8 @@ def _people(section: Section) -> Iterator[Sentence]:
 
 
 def _uneven(section: Section) -> Iterator[Sentence]:
-    for uneven in uneven_posts(section.runs):
-        yield Sentence(capital(f"{typeset(str(uneven))}."))
+    warnings = [*uneven_posts(section.runs), *precision_pairs([source.run for source in section.sources])]
+    yield from (Sentence(capital(f"{typeset(str(warning))}.")) for warning in warnings)
 
 
 def _context(section: Section) -> Iterator[Sentence]:

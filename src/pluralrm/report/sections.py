@@ -13,7 +13,7 @@ from pluralrm.errors import MetricError
 from pluralrm.metrics import Leaderboard, Standing, leaderboard
 from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.contrast import ColdStart, cold_start
-from pluralrm.metrics.estimates import remark, synthesised
+from pluralrm.metrics.estimates import marks, remark
 from pluralrm.metrics.overview import Overview, model_names, overview
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.plural import Plural, plural
@@ -30,9 +30,7 @@ from pluralrm.text import counted, listed, percent, share, typeset
 
 def name(run: Run) -> str:
     """Return how the report calls a run."""
-    marks = " · TRAINED" * bool(run.trained) + " · SYNTHESISED" * bool(synthesised(run))
-    marks += " · IMPORTED" * bool(run.imported)
-    return f"{run.model} · {marked(run.condition, tone(run))}{marks}"
+    return " · ".join([run.model, marked(run.condition, tone(run)), *marks(run)])
 
 
 def marked(condition: str, part: Tone) -> str:

@@ -7,6 +7,7 @@ from itertools import product
 from pluralrm.core import Estimate, Failure, Run
 from pluralrm.labels import TRAIT
 from pluralrm.metrics import Standing, Summary, by_tag
+from pluralrm.metrics.estimates import marks
 from pluralrm.metrics.official import RULES
 from pluralrm.metrics.overview import main_runs
 from pluralrm.metrics.plural import Plural
@@ -66,12 +67,10 @@ def _rank(section: Section, entry: Standing, run: Run, apart: str) -> list[Table
     summary, oracle = entry.summary, "alarm" * ("oracle" in run.reveals)
     value, published = summary.metrics[summary.headline], summary.published.get(summary.headline)
     people = ceiling(section.human)
-    marks = " · TRAINED" * bool(summary.trained) + " · SYNTHESISED" * bool(summary.pairs) + " · ORACLE" * bool(oracle)
-    marks += " · IMPORTED" * bool(summary.imported)
     return [
         places(entry.rank),
         TableCell(summary.model, "" if summary.complete else "unfinished", oracle),
-        TableCell(summary.condition + marks, look=oracle),
+        TableCell(" · ".join([summary.condition, *["ORACLE"] * bool(oracle), *marks(run)]), look=oracle),
         TableCell(share(value.value), strong=True),
         interval(value),
         interval_bar(value, section.chance, people, look=oracle),

@@ -171,6 +171,7 @@ def _load(folder: Path, library: Items) -> Run:
         name=manifest.name,
         imported=manifest.imported,
         gate=_gate(folder, manifest),
+        dtype=manifest.identity.get("dtype", ""),
     )
 
 

@@ -16,13 +16,21 @@ import transformers
 from numpy.typing import NDArray
 
 from pluralrm.core import Failure, Query, Verdict
-from pluralrm.errors import ModelError
+from pluralrm.errors import ModelError, SpecError
 from pluralrm.folders import panics_are_errors
 from pluralrm.models.declarations import Workload
 from pluralrm.models.neural.engine import Calculator, Values
 from pluralrm.models.neural.families import family
 from pluralrm.models.neural.folder import ModelFolder, code_trusted, load_chat_template, open_folder
-from pluralrm.models.neural.loading import LoadSettings, cache_bytes, open_language_model, settings, weight_bytes
+from pluralrm.models.neural.loading import (
+    LoadSettings,
+    cache_bytes,
+    device_of,
+    open_language_model,
+    precision,
+    settings,
+    weight_bytes,
+)
 from pluralrm.models.neural.prompts import Assembled, Assembler, Encoded, Speaker, Tokenizer, sequence_limit
 from pluralrm.models.neural.trees import StateRequest, grow, rated
 from pluralrm.ordered import in_order
@@ -96,6 +104,13 @@ class NeuralModel:
     loading: LoadSettings
     """How its weights are held and computed."""
 
+    def __post_init__(self) -> None:
+        if self.loading.dtype == "float16" and device_of(self.loading) == "cpu":
+            raise SpecError(
+                f"{self.spec}: float16 is no faster than float32 on a CPU, and overflows above 65,504; wanted "
+                "bfloat16, float32, or a GPU"
+            )
+
     @property
     def identity(self) -> Mapping[str, str]:
         """What must not change while a run is resumed; files are hashed, no weight is held in memory."""
@@ -103,7 +118,12 @@ class NeuralModel:
         for name, folder in self.folders.items():
             facts[f"{name} revision".strip()] = folder.revision
             facts[f"{name} weights".strip()] = folder.hash()
-        return facts
+        return facts if self.precision == "float32" else facts | {"dtype": self.precision}
+
+    @property
+    def precision(self) -> str:
+        """How its weights are held, such as `bfloat16`; no weight is read to say so."""
+        return " and ".join(sorted({precision(folder, self.loading) for folder in self.folders.values()}))
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; a conversation that cannot be assembled fails its candidate alone."""
@@ -144,8 +164,16 @@ class NeuralModel:
 
     def _verdict(self, entry: _Open, values: Sequence[Values]) -> Verdict:
         stream = chain.from_iterable(values)
-        outcomes: list[NeuralOutcome] = [ask if isinstance(ask, Failure) else next(stream) for ask in entry.asks]
+        outcomes = [ask if isinstance(ask, Failure) else self._finite(next(stream)) for ask in entry.asks]
         return replace(self.formula.verdict(entry.query, outcomes), posts_kept=entry.posts_kept)
+
+    def _finite(self, values: NDArray[np.float64]) -> NeuralOutcome:
+        """Return the values, or why they are none: a formula might make a number of an infinite one."""
+        if np.isfinite(values).all():
+            return values
+        why = f"{values[~np.isfinite(values)][0]} in {self.precision}"
+        limit = ": numbers above 65,504 overflow; use dtype=bfloat16 or float32" * ("float16" in self.precision.split())
+        return Failure("nonfinite", why + limit)
 
 
 def answered(template: Template, query: Query) -> list[list[Message]]:

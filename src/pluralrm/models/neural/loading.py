@@ -157,6 +157,7 @@ DTYPES: Mapping[str, torch.dtype] = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+_STORED = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 SETTING_KEYS = ("dtype", "device", "attn", "tokens")
 """Keys of every kind that loads weights here."""
 
@@ -231,12 +232,12 @@ def _network(model: "PreTrainedModel", kind: Family, chosen: LoadSettings) -> De
 def _load(folder: ModelFolder, loader: object, chosen: LoadSettings) -> "PreTrainedModel":
     attention.register()
     check_device(folder.name, chosen.device)
-    device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = device_of(chosen)
     try:
         with quietly():
             model, report = loader.from_pretrained(  # type: ignore[attr-defined]
                 str(folder.path),
-                dtype=DTYPES[chosen.dtype] if chosen.dtype else torch.float32 if device == "cpu" else "auto",
+                dtype=DTYPES.get(precision(folder, chosen), "auto"),
                 attn_implementation=_attention(folder, chosen),
                 device_map="auto" if device == "map" else None,
                 use_safetensors=True,
@@ -254,13 +255,34 @@ def _load(folder: ModelFolder, loader: object, chosen: LoadSettings) -> "PreTrai
     return cast("PreTrainedModel", model)
 
 
+def precision(folder: ModelFolder, chosen: LoadSettings) -> str:
+    """Return the dtype in which weights are held: the named one; float32 on a CPU; elsewhere as stored."""
+    if chosen.dtype or device_of(chosen) == "cpu":
+        return chosen.dtype or "float32"
+    declared = folder.config.get("dtype") or folder.config.get("torch_dtype")
+    if isinstance(declared, str):
+        return declared.removeprefix("torch.")
+    return next((kind for kind in stored_dtypes(folder) if kind in DTYPES), "float32")
+
+
+def stored_dtypes(folder: ModelFolder) -> list[str]:
+    """Return the dtypes of the weights in a folder's files, each once, from the heads of the files."""
+    tensors = (tensor for file in folder.weights for tensor in stored_tensors(file, folder.name))
+    return list(dict.fromkeys(_STORED.get(tensor.dtype, tensor.dtype) for tensor in tensors))
+
+
+def device_of(chosen: LoadSettings) -> str:
+    """Return the device that is named, or else a GPU if there is one."""
+    return chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def weight_bytes(folder: ModelFolder, chosen: LoadSettings) -> int:
     """Return what the weights take in memory, from the heads of their files: no weight is read."""
-    width = _width(chosen)
-    if width is None:
+    held = DTYPES.get(precision(folder, chosen))
+    if held is None:
         return sum(file.stat().st_size for file in folder.weights)
     tensors = (tensor for file in folder.weights for tensor in stored_tensors(file, folder.name))
-    return width * sum(math.prod(tensor.shape) for tensor in tensors)
+    return int(held.itemsize) * sum(math.prod(tensor.shape) for tensor in tensors)
 
 
 def cache_bytes(folder: ModelFolder, chosen: LoadSettings, tokens: int) -> int:
@@ -272,15 +294,8 @@ def cache_bytes(folder: ModelFolder, chosen: LoadSettings, tokens: int) -> int:
     heads = size("num_attention_heads", "n_head")
     width = size("head_dim") or (size("hidden_size", "n_embd") // heads if heads else 0)
     layers, groups = size("num_hidden_layers", "n_layer"), size("num_key_value_heads") or heads
-    return 2 * layers * groups * width * tokens * (_width(chosen) or 2)
-
-
-def _width(chosen: LoadSettings) -> int | None:
-    """Return the bytes of a number as it is held; None where that is as it was stored."""
-    if chosen.dtype:
-        return int(DTYPES[chosen.dtype].itemsize)
-    device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return 4 if device == "cpu" else None
+    held = DTYPES.get(precision(folder, chosen), torch.bfloat16)
+    return 2 * layers * groups * width * tokens * int(held.itemsize)
 
 
 def check_device(name: str, device: str) -> None:
