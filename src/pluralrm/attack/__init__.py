@@ -17,7 +17,7 @@ from typing import Protocol
 
 from pluralrm import runs
 from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack, Target, attacked, chosen, unsupported
-from pluralrm.attack.effects import AttackSign, Colour, Effect, effects, signs
+from pluralrm.attack.effects import AttackSign, Colour, Effect, effects, head_json, signs
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Reveals, RewardModel, Run
 from pluralrm.display import json_fields
@@ -85,12 +85,7 @@ class Robustness:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            **json_fields(self, "model", "benchmark", "condition"),
-            "reveals": sorted(self.reveals),
-            **({"pairs": self.pairs} if self.pairs else {}),
-            **json_fields(self, "items", "failed", "clusters", "complete", "effects", "skipped", "broken", "signs"),
-        }
+        return head_json(self, self.reveals, self.pairs) | json_fields(self, "effects", "skipped", "broken", "signs")
 
 
 def robustness(

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack
 from pluralrm.card import Average
-from pluralrm.core import Estimate, Row, Run
+from pluralrm.core import Estimate, Reveals, Row, Run
 from pluralrm.display import json_fields
 from pluralrm.metrics import contrast
 from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
@@ -213,6 +213,13 @@ class AttackSign(NamedTuple):
 
     colour: Colour
     text: str
+
+
+def head_json(result: object, reveals: frozenset[Reveals], pairs: str) -> dict[str, object]:
+    """Return what a result is about, and how many items stand behind it, as JSON has it."""
+    shown = {"reveals": sorted(reveals), **({"pairs": pairs} if pairs else {})}
+    about = json_fields(result, "model", "benchmark", "condition")
+    return about | shown | json_fields(result, "items", "failed", "clusters", "complete")
 
 
 def signs(effects: Sequence[Effect], broken: Mapping[str, str], *, failed: int = 0) -> list[AttackSign]:

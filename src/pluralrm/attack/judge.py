@@ -32,7 +32,7 @@ from typing import NamedTuple
 from pluralrm import runs
 from pluralrm.attack import BenchmarkScorer
 from pluralrm.attack.attacks import ATTACKS, attacked
-from pluralrm.attack.effects import Check
+from pluralrm.attack.effects import Check, head_json
 from pluralrm.attack.judge_checks import PAD, ProbedJudge
 from pluralrm.attack.orders import JudgedItems, Ordered, balanced, mirrored
 from pluralrm.conditions import load_condition
@@ -221,14 +221,9 @@ class JudgeTrust:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            **json_fields(self, "model", "benchmark", "condition"),
-            "reveals": sorted(self.reveals),
-            **({"pairs": self.pairs} if self.pairs else {}),
-            **json_fields(self, "items", "failed", "clusters", "complete", "checks"),
-            "places": [{**json_fields(rate), "wins": rate.wins.to_json()} for rate in self.places],
-            **json_fields(self, "one_order", "all_orders", "ability", "why"),
-        }
+        places = [{**json_fields(rate), "wins": rate.wins.to_json()} for rate in self.places]
+        rest = json_fields(self, "one_order", "all_orders", "ability", "why")
+        return head_json(self, self.reveals, self.pairs) | json_fields(self, "checks") | {"places": places, **rest}
 
 
 # ---------------------------------------------------------------- runs

@@ -147,7 +147,7 @@ def attack(
     form: options.TableFormat = options.FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Measure how much more often a rejected answer wins after edits that do not improve it. Exit 1 on any red."""
+    """Can a model be gamed, a judge be trusted (--judge), the user be shown safely (--personal)? Exit 1 on any red."""
     from pluralrm.attack import chosen
     from pluralrm.conditions import condition_summaries
     from pluralrm.models import KINDS, load_model, parse_model

@@ -1,11 +1,15 @@
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from pluralrm.benchmarks import load_benchmark
+from pluralrm.benchmarks.simulated.texts import read_answer
 from pluralrm.chat import ChatRequest, ScriptedChat
+from pluralrm.conditions import load_condition
 from pluralrm.core import ContextPair, Failure, Query, UserView, Verdict
 from pluralrm.errors import PrivacyError
 from pluralrm.models.personal.synthesize import open_summary, open_synthesize
@@ -336,3 +340,53 @@ def test_the_identity_of_a_summary_names_its_template_and_count() -> None:
     model = open_summary("summary:scripted,summaries=2", chat=ScriptedChat([]))
     assert model.identity["summary"] == load_template("synthesize-summary-v1").hash
     assert model.identity["summaries"] == "2"
+
+
+# ---------------------------------------------------------------- summaries of simulated users
+
+
+CHOICES = re.compile(
+    r"^Preferred: (.*?)\nNot preferred: (.*?)(?=\n\n\[\d+\] Asked: |\n\nAll of the above)", re.MULTILINE | re.DOTALL
+)
+
+
+def levels(text: str) -> set[str]:
+    return {f"{attribute}:{level}" for attribute, level in read_answer(text).items()}
+
+
+def counts_attributes(request: ChatRequest) -> str:
+    """Summarise choices by the attributes that preferred answers have more often; judge by such a summary alone."""
+    prompt = request.messages[0][1]
+    if prompt.startswith("Below are choices"):
+        counts: Counter[str] = Counter()
+        for preferred, other in CHOICES.findall(prompt):
+            counts.update(levels(preferred) - levels(other))
+            counts.subtract(levels(other) - levels(preferred))
+        return f"Wants {' '.join(f'{level}={count}' for level, count in counts.items())} in an answer."
+    summary = re.search(r"Wants (\S.*?) in an answer", prompt)
+    wants = dict(pair.split("=") for pair in summary[1].split()) if summary else {}
+    worth = {
+        letter: sum(int(wants.get(level, 0)) for level in levels(text)) for letter, text in answers(prompt).items()
+    }
+    best = [letter for letter, value in worth.items() if value == max(worth.values())]
+    return f"By the summary.\n\nResult: {best[0] if len(best) == 1 else 'A'}"
+
+
+def earned(users: int, condition: str) -> float:
+    benchmark = load_benchmark(f"simulated:users={users},items=2,pairs=16")
+    queries = load_condition(condition).queries(benchmark, benchmark.items)
+    return accuracy(
+        summarised(ScriptedChat(counts_attributes), list(queries)), [item.best[0] for item in benchmark.items]
+    )
+
+
+def test_a_summary_of_simulated_choices_predicts_that_users_next_choices() -> None:
+    assert earned(16, "none") == 0.5  # nothing is known, and both orders are asked
+    assert earned(16, "pairs:16") > 0.6
+
+
+@pytest.mark.slow
+def test_a_summary_is_worth_twenty_points_with_the_users_own_pairs_and_nothing_with_anothers() -> None:
+    own, other = earned(200, "pairs:16"), earned(200, "pairs:16,of=swapped")
+    assert 0.65 < own < 0.85
+    assert abs(other - 0.5) < 0.075  # three standard errors of 400 items

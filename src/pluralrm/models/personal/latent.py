@@ -62,12 +62,8 @@ class Pal:
 
     settings: Hyper
     by_prompt: bool
+    needs: frozenset[Need] = frozenset({"pairs"})
     _opened: Opened = field(default_factory=Opened, compare=False, repr=False)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """From pairs alone."""
-        return frozenset({"pairs"})
 
     def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, log: Tell) -> Fitted:
         """Return what all users share, the population's weights among it, and the weights of each training user."""
@@ -210,12 +206,8 @@ class Vpl:
     """The algorithm, made with its hyperparameters."""
 
     settings: Hyper
+    needs: frozenset[Need] = frozenset({"pairs"})
     _opened: Opened = field(default_factory=Opened, compare=False, repr=False)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """From pairs alone."""
-        return frozenset({"pairs"})
 
     def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, log: Tell) -> Fitted:
         """Return encoder and decoder; no user has parameters of their own."""

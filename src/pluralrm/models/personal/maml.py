@@ -46,12 +46,8 @@ class Maml:
     """The algorithm, made with its hyperparameters."""
 
     settings: Hyper
+    needs: frozenset[Need] = frozenset({"pairs"})
     _opened: Opened = field(default_factory=Opened, compare=False, repr=False)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """From pairs alone."""
-        return frozenset({"pairs"})
 
     def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, log: Tell) -> Fitted:
         """Return the start, and the weights of each training user after steps on all pairs of theirs."""
