@@ -80,17 +80,15 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = reward_folder(tmp_path_factory.mktemp("taught"), initializer_range=0.1)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        for start in range(24):
-            texts = [f"Bread {'rye ' * ((start * 7 + place * 5) % 23)}" for place in range(8)]
-            batch = tokenizer(texts, padding=True, return_tensors="pt")
-            goal = torch.tensor([len(text) / 50 for text in texts])
-            loss = (model(**batch).logits[:, 0] - goal).square().mean()
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
+    for step in range(24):
+        texts = [f"Bread {'rye ' * ((step * 7 + place * 5) % 23)}" for place in range(8)]
+        batch = tokenizer(texts, padding=True, return_tensors="pt")
+        goal = torch.tensor([len(text) / 50 for text in texts])
+        loss = (model(**batch).logits[:, 0] - goal).square().mean()
+        weights = [weight for weight in model.parameters() if weight.requires_grad]
+        with torch.no_grad():
+            for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+                weight -= 2e-3 * slope.sign()
     model.save_pretrained(folder)
     return folder
 

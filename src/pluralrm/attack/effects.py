@@ -217,9 +217,9 @@ class AttackSign(NamedTuple):
 
 def head_json(result: object, reveals: frozenset[Reveals], pairs: str) -> dict[str, object]:
     """Return what a result is about, and how many items stand behind it, as JSON has it."""
-    shown = {"reveals": sorted(reveals), **({"pairs": pairs} if pairs else {})}
+    context = {"reveals": sorted(reveals), **({"pairs": pairs} if pairs else {})}
     about = json_fields(result, "model", "benchmark", "condition")
-    return about | shown | json_fields(result, "items", "failed", "clusters", "complete")
+    return about | context | json_fields(result, "items", "failed", "clusters", "complete")
 
 
 def signs(effects: Sequence[Effect], broken: Mapping[str, str], *, failed: int = 0) -> list[AttackSign]:

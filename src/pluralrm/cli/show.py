@@ -131,8 +131,8 @@ def print_summary(run: "Run", *, by: str = "", ties: "Ties" = "share", as_json: 
         out.print("ORACLE: the model saw the rubric", style="red")
     for text in totals.trained:
         print_wrapped(f"TRAINED: {text}", style="red")
-    held = totals.dtype and f"computed in {totals.dtype}, not in float32"
-    remarks = {"IMPORTED": totals.imported, "SYNTHESISED": totals.pairs, totals.dtype.upper(): held}
+    computed = totals.dtype and f"computed in {totals.dtype}, not in float32"
+    remarks = {"IMPORTED": totals.imported, "SYNTHESISED": totals.pairs, totals.dtype.upper(): computed}
     for word, text in remarks.items():
         if text:
             print_wrapped(f"{word}: {text}", style="yellow")

@@ -258,8 +258,8 @@ def precision_flips(items: Sequence[Item], exact: Sequence[Verdict], low: Sequen
     """Return which preferences of `low` are not those of `exact`; a tie or a failure on one side alone is a change."""
     changes: list[Flip | None] = []
     clusters, prompts, gaps, moved, unscored = [], [], [], [], 0
-    for item, one, other in zip(items, exact, low, strict=True):
-        both = list(zip(one.scores, other.scores, strict=True))
+    for item, exact_verdict, low_verdict in zip(items, exact, low, strict=True):
+        both = list(zip(exact_verdict.scores, low_verdict.scores, strict=True))
         moved += [abs(a - b) for a, b in both if not isinstance(a, Failure) and not isinstance(b, Failure)]
         for i, j in combinations(range(len(both)), 2):
             (first, first_low), (second, second_low) = both[i], both[j]

@@ -94,13 +94,13 @@ class PrecisionPair:
 def precision_pairs(runs: Sequence[Run]) -> list[PrecisionPair]:
     """Return the pairs of runs on the same items, of one model under one condition, that differ in dtype alone."""
     pairs = []
-    for one, other in combinations(runs, 2):
-        if one.dtype == other.dtype or one.condition != other.condition or _bare(one.model) != _bare(other.model):
+    for run, other in combinations(runs, 2):
+        if run.dtype == other.dtype or run.condition != other.condition or _bare(run.model) != _bare(other.model):
             continue
-        rows = {row.item: decision(row) for row in one.rows}
+        rows = {row.item: decision(row) for row in run.rows}
         differ = sum(rows[row.item] != decision(row) for row in other.rows)
-        models = ((one.model, one.dtype or "float32"), (other.model, other.dtype or "float32"))
-        pairs.append(PrecisionPair(one.condition, models, differ, len(rows)))
+        models = ((run.model, run.dtype or "float32"), (other.model, other.dtype or "float32"))
+        pairs.append(PrecisionPair(run.condition, models, differ, len(rows)))
     return pairs
 
 

@@ -351,7 +351,7 @@ CHOICES = re.compile(
 
 
 def levels(text: str) -> set[str]:
-    return {f"{attribute}:{level}" for attribute, level in read_answer(text).items()}
+    return {f"{attribute}:{level}" for attribute, level in (read_answer(text) or {}).items()}
 
 
 def counts_attributes(request: ChatRequest) -> str:

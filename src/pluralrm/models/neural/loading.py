@@ -278,11 +278,11 @@ def device_of(chosen: LoadSettings) -> str:
 
 def weight_bytes(folder: ModelFolder, chosen: LoadSettings) -> int:
     """Return what the weights take in memory, from the heads of their files: no weight is read."""
-    held = DTYPES.get(precision(folder, chosen))
-    if held is None:
+    dtype = DTYPES.get(precision(folder, chosen))
+    if dtype is None:
         return sum(file.stat().st_size for file in folder.weights)
     tensors = (tensor for file in folder.weights for tensor in stored_tensors(file, folder.name))
-    return int(held.itemsize) * sum(math.prod(tensor.shape) for tensor in tensors)
+    return int(dtype.itemsize) * sum(math.prod(tensor.shape) for tensor in tensors)
 
 
 def cache_bytes(folder: ModelFolder, chosen: LoadSettings, tokens: int) -> int:
@@ -294,8 +294,8 @@ def cache_bytes(folder: ModelFolder, chosen: LoadSettings, tokens: int) -> int:
     heads = size("num_attention_heads", "n_head")
     width = size("head_dim") or (size("hidden_size", "n_embd") // heads if heads else 0)
     layers, groups = size("num_hidden_layers", "n_layer"), size("num_key_value_heads") or heads
-    held = DTYPES.get(precision(folder, chosen), torch.bfloat16)
-    return 2 * layers * groups * width * tokens * int(held.itemsize)
+    dtype = DTYPES.get(precision(folder, chosen), torch.bfloat16)
+    return 2 * layers * groups * width * tokens * int(dtype.itemsize)
 
 
 def check_device(name: str, device: str) -> None:
