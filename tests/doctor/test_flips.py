@@ -80,7 +80,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = reward_folder(tmp_path_factory.mktemp("taught"), initializer_range=0.1)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    for step in range(24):
+    for step in range(10):
         texts = [f"Bread {'rye ' * ((step * 7 + place * 5) % 23)}" for place in range(8)]
         batch = tokenizer(texts, padding=True, return_tensors="pt")
         goal = torch.tensor([len(text) / 50 for text in texts])
@@ -88,7 +88,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
         weights = [weight for weight in model.parameters() if weight.requires_grad]
         with torch.no_grad():
             for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-                weight -= 2e-3 * slope.sign()
+                weight.sub_(slope.sign(), alpha=2e-3)
     model.save_pretrained(folder)
     return folder
 
