@@ -121,6 +121,13 @@ def test_only_data_sets_of_the_hub_have_entries_and_no_path_of_this_machine_is_t
         assert str(runs) not in text
 
 
+def test_sentences_on_benchmarks_of_one_name_say_how_many_items(tmp_path: Path) -> None:
+    for items in (6, 8):
+        score(bakery(items), Asking(), "raw:2", out=tmp_path / str(items))
+    words = model_card(sections(read_sources([tmp_path]))).words
+    assert [text.partition(": ")[0] for text in words] == ["bakery, 6 items", "bakery, 8 items"]
+
+
 def test_what_a_model_saw_of_the_rubric_and_what_is_unfinished_is_no_result(tmp_path: Path) -> None:
     for condition in ("none", "oracle"):
         score(bakery(6), Asking(), condition, out=tmp_path / "a")

@@ -25,7 +25,7 @@ from tests.fake_hub import READER, WRITER, FakeHub, HubReply
 from tests.house import SOURCE
 from tests.report.folders import folders, hostile, rmgap_folders, unfinished
 
-README = "---\nlicense: mit\n---\n# A model\r\n\r\nmine\r\n"
+README = "---\nlicense: mit\n---\n# A model\r\n\r\nmine \x1b[31m\r\n"
 CARD = ("export", "card", "-m", "longer", "--push", "lab/model")
 RESULTS = ("export", "results", "--push", "lab/results")
 
@@ -80,6 +80,7 @@ def test_the_card_is_inserted_into_the_readme_and_nothing_else_changes(hub: Fake
 def test_the_printed_change_is_the_one_that_is_made(hub: FakeHub, runs: Path) -> None:
     preview = ran(runs, CARD, "--dry-run")
     assert "nothing was pushed" in preview.stderr
+    assert "\x1b" not in preview.stdout
     assert (hub.sent("/commit/"), hub.sent("/preupload/")) == ([], [])
     assert ran(runs, CARD).stdout == preview.stdout
     before, after = hub.repositories["models", "lab/model"].commits.values()

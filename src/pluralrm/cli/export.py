@@ -241,7 +241,7 @@ def _open_push(
             raise SpecError(f"{'--pr' if pull_request else '--dry-run'} is of a push: add --push OWNER/NAME")
         return None
     repository = HubRepository(name, kind)
-    account = repository.account()
+    account = repository.account(required=not dry_run)
     note(f"{repository.target}, as {account}" if account else f"{repository.target}, without a token")
     base = repository.branch(paths, author=account if pull_request else "", title=title)
     return Push(repository, base, title, pull_request, dry_run)
@@ -273,9 +273,8 @@ def results(
     target = _open_push(
         push, "dataset", [README, DATA], "Results by pluralrm", pull_request=pull_request, dry_run=dry_run
     )
-    readme = (
-        target.base.texts[README] if target else _read_text(out / README) if out and (out / README).exists() else ""
-    )
+    old = out / README if out is not None and (out / README).exists() else None
+    readme = target.base.texts[README] if target else _read_text(old)
     every = sections(read_sources(paths), seed=seed)
     inserted = insert_results(readme, every)
     texts = {README: inserted.text, DATA: results_text(every)}

@@ -6,6 +6,7 @@ file is touched. No path of this machine is in it: models go by their names.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -125,9 +126,13 @@ class ModelCard(NamedTuple):
     @property
     def words(self) -> list[str]:
         """What is said of the results in sentences; each names its benchmark where there are several results."""
-        pairs = [(each, text) for each in self.results for text in (each.words, *each.remarks) if text]
-        several = len(self.results) > 1
-        texts = (f"{each.overview.benchmark}: " * several + typeset(text) for each, text in pairs)
+        sizes = {(each.overview.benchmark, each.overview.items) for each in self.results}
+        often = Counter(name for name, _ in sizes)
+        texts = []
+        for each in self.results:
+            name, items = each.overview.benchmark, counted(each.overview.items, "item")
+            label = f"{name}{f', {items}' * (often[name] > 1)}: " * (len(self.results) > 1)
+            texts += [label + typeset(text) for text in (each.words, *each.remarks) if text]
         return list(dict.fromkeys(texts))
 
 

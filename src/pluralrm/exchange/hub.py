@@ -57,7 +57,7 @@ class HubBranch:
 
 
 class HubRepository:
-    """A repository that exists, and who the hub says we are; nothing is asked of the hub before `branch`."""
+    """A repository that exists, on the host of HF_ENDPOINT. Making one asks the hub nothing."""
 
     def __init__(self, name: str, kind: RepositoryKind) -> None:
         if not is_hub_id(name) or "@" in name:
@@ -82,9 +82,13 @@ class HubRepository:
         """Host and path of the repository."""
         return f"{self._address.url.partition('://')[2]}/{'datasets/' * (self._kind == 'dataset')}{self._name}"
 
-    def account(self) -> str:
-        """Return whose token it is; '' without one."""
+    def account(self, *, required: bool = True) -> str:
+        """Return whose token it is; ServiceError without one, or '' where none is required."""
         if not self._token:
+            if required:
+                raise ServiceError(
+                    f"no token for {self.target}: log in with 'hf auth login' or set HF_TOKEN. --dry-run needs none"
+                )
             return ""
         with self._failures():
             return str(self._api.whoami()["name"])
@@ -131,10 +135,6 @@ class HubRepository:
         """
         from huggingface_hub import CommitOperationAdd
 
-        if not self._token:
-            raise ServiceError(
-                f"no token for {self.target}: log in with 'hf auth login' or set HF_TOKEN. --dry-run needs none"
-            )
         with self._failures():
             info = self._api.create_commit(
                 self._name,
@@ -163,7 +163,8 @@ class HubRepository:
         status = getattr(getattr(exc, "response", None), "status_code", None)
         hint = _HINTS.get(status or 0, "")
         if status == 404 or (status == 401 and not self._token):
-            hint = f"no such {self._kind}, or not for this account to read; 'hf repos create' makes one"
+            make = f"hf repos create {self._name} --type {self._kind}"
+            hint = f"no such {self._kind}, or not for this account to read; '{make}' makes one"
         cause = exc.__cause__ if isinstance(exc, RuntimeError) else None  # of an upload of a large file
         reason = self._secret.hide(" ".join(str(cause or exc).split()))[:160]
         message = f"{self.target}: {hint or 'the hub refused'} ({reason})"
