@@ -5,6 +5,7 @@ import json
 import sys
 from dataclasses import asdict
 from difflib import get_close_matches
+from fnmatch import filter as matching
 from pathlib import Path
 
 from bench import Shape
@@ -12,10 +13,11 @@ from bench.run import LEGEND, environment, failures, load_shapes, measure, table
 
 
 def chosen(words: list[str], shapes: dict[str, Shape[object]]) -> list[Shape[object]]:
-    """Return the shapes of these names or families, each once; all where there are no words."""
+    """Return the shapes of these names, families or patterns, each once; all where there are no words."""
     names: list[str] = []
     for word in words or shapes:
-        family = [name for name in shapes if name == word or name.startswith(f"{word}-")]
+        family = [word] if word in shapes else [name for name in shapes if name.startswith(f"{word}-")]
+        family = family or matching(shapes, word)
         if not family:
             near = get_close_matches(word, shapes, 1)
             sys.exit(f"unknown shape {word!r}. {f'Did you mean {near[0]!r}? ' * bool(near)}See python -m bench --list.")
@@ -25,7 +27,9 @@ def chosen(words: list[str], shapes: dict[str, Shape[object]]) -> list[Shape[obj
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Time the sides of shapes in turn.")
-    parser.add_argument("shape", nargs="*", metavar="SHAPE", help="a name or the beginning of a family; default: all")
+    parser.add_argument(
+        "shape", nargs="*", metavar="SHAPE", help="a name, the first word of a family, or a pattern; default: all"
+    )
     parser.add_argument("--quick", action="store_true", help="the smallest sizes, two rounds: does it run?")
     parser.add_argument("--rounds", type=int, help="default: the shape's own number")
     parser.add_argument(

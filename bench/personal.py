@@ -70,7 +70,7 @@ def fit(name: str, data: People) -> Work:
 
 
 title = "fit on 500 users x 32 pairs x 384 features"
-in_numpy = Shape("personal", title, people, unit="users", rounds=1)
+in_numpy = Shape("personal-numpy", title, people, unit="users", rounds=1)
 in_torch = Shape("personal-torch", title, people, unit="users", needs=("torch",), rounds=1)
 for name, entry in ALGORITHMS.items():
     (in_torch if entry.extra else in_numpy).side(partial(fit, name), name=name)

@@ -155,9 +155,7 @@ def load_shapes(shape: str = "") -> dict[str, Shape[object]]:
     """Return all shapes by name; or, with a shape's name, those of its module, so that no other takes memory."""
     for module in iter_modules([str(Path(__file__).parent)]):
         family = module.name.replace("_", "-")
-        if module.name not in {"__main__", "run", "scoring", "studies"} and (
-            not shape or f"{shape}-".startswith(f"{family}-")
-        ):
+        if module.name not in {"__main__", "run", "studies"} and (not shape or f"{shape}-".startswith(f"{family}-")):
             import_module(f"bench.{module.name}")
     return SHAPES
 

@@ -108,6 +108,9 @@ def test_a_family_is_chosen_by_its_first_word_and_an_unknown_name_is_refused() -
         "dedup-mostly",
         "best-of",
     ]
+    assert chosen(["scoring-pairs"], shapes) == [shapes["scoring-pairs"]]
+    assert chosen(["scoring-pairs*"], shapes) == [shapes["scoring-pairs"], shapes["scoring-pairs-posts"]]
+    assert {shape.name for shape in chosen([], shapes)} == set(shapes)
     with pytest.raises(SystemExit, match=r"unknown shape 'best-off'\. Did you mean 'best-of'\?"):
         chosen(["best-off"], shapes)
 
