@@ -132,7 +132,8 @@ def test_the_data_set_has_the_numbers_of_compare_and_a_readme_that_names_its_fil
     rmgap_folders(tmp_path / "b")
     unfinished(tmp_path / "c")
     runs = tmp_path
-    ran(runs, RESULTS)
+    done = ran(runs, RESULTS)
+    assert "left out: down under none on bakery: it is incomplete" in done.stderr
     files = hub.repositories["datasets", "lab/results"].files()
     assert set(files) == {".gitattributes", "README.md", "results.jsonl"}
     readme = files["README.md"].decode()
@@ -154,6 +155,13 @@ def test_the_data_set_has_the_numbers_of_compare_and_a_readme_that_names_its_fil
         assert {name: row[name] for name in expected} == expected
     assert "down" not in {row["model"] for row in rows}, "an unfinished run is no result"
     assert "oracle" not in {row["condition"] for row in rows}
+
+
+def test_runs_without_a_result_leave_the_data_set_as_it_is(hub: FakeHub, tmp_path: Path) -> None:
+    unfinished(tmp_path)
+    with pytest.raises(RunError, match=r"no result: .* it is incomplete"):
+        ran(tmp_path, RESULTS)
+    assert commits(hub, "lab/results", "datasets") == 1
 
 
 def test_no_text_of_an_item_no_spec_and_no_path_is_pushed(hub: FakeHub, tmp_path: Path) -> None:

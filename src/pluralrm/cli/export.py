@@ -264,7 +264,7 @@ def results(
     seed: int = typer.Option(0, help="Seed of the resampling."),
 ) -> None:
     """Write results as a data set: a line per model, condition and metric, with interval, n and hashes."""
-    from pluralrm.exchange.results import DATA, insert_results, results_text
+    from pluralrm.exchange.results import DATA, insert_results, left_out, results_text
     from pluralrm.files import replace_file
     from pluralrm.report.sections import read_sources, sections
 
@@ -278,6 +278,8 @@ def results(
     every = sections(read_sources(paths), seed=seed)
     inserted = insert_results(readme, every)
     texts = {README: inserted.text, DATA: results_text(every)}
+    for text in left_out(every):
+        note(f"left out: {text}")
     if not inserted.indexed:
         note(f"{README} has configs of its own, which stay: name {DATA} there")
     if target:

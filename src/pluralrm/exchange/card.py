@@ -157,8 +157,7 @@ def model_card(sections: Sequence[Section], model: str = "", *, url: str = "") -
     results, left_out = [], []
     for section in sections:
         for row in [row for row in section.overview.rows if row.model in specs]:
-            why = "it saw the rubric" if row.oracle else f"it is {row.unfinished}" if row.unfinished else ""
-            if why:
+            if why := no_result(row):
                 left_out.append(f"{row.condition} on {section.overview.benchmark}: {why}")
             else:
                 results.append(card_result(section, row))
@@ -166,6 +165,11 @@ def model_card(sections: Sequence[Section], model: str = "", *, url: str = "") -
     if not results:
         raise RunError(f"no result of {name}: {'; '.join(left_out)}")
     return ModelCard(name, tuple(results), tuple(left_out), url)
+
+
+def no_result(row: OverviewRow) -> str:
+    """Return why a row is no result to publish; '' for one that is."""
+    return "it saw the rubric" if row.oracle else f"it is {row.unfinished}" if row.unfinished else ""
 
 
 def card_result(section: Section, row: OverviewRow) -> CardResult:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pluralrm.core import Estimate
-from pluralrm.exchange.card import CardResult, Insertion, card_result, insert_section, source_of
+from pluralrm.errors import RunError
+from pluralrm.exchange.card import CardResult, Insertion, card_result, insert_section, no_result, source_of
 from pluralrm.metrics.overview import overviews_text
 from pluralrm.report.sections import Section
 
@@ -24,9 +25,19 @@ def result_rows(every: Sequence[Section]) -> list[dict[str, object]]:
     rows = []
     for section in every:
         for row in section.overview.rows:
-            if not (row.oracle or row.unfinished):
+            if not no_result(row):
                 rows += list(_rows(section, card_result(section, row)))
     return rows
+
+
+def left_out(every: Sequence[Section]) -> list[str]:
+    """Return which models have no record on a benchmark, and why."""
+    return [
+        f"{section.names[row.model]} under {row.condition} on {section.overview.benchmark}: {why}"
+        for section in every
+        for row in section.overview.rows
+        if (why := no_result(row))
+    ]
 
 
 def _rows(section: Section, result: CardResult) -> Iterator[dict[str, object]]:
@@ -72,8 +83,11 @@ def _record(result: CardResult, condition: str, metric: str, estimate: Estimate)
 
 
 def results_text(every: Sequence[Section]) -> str:
-    """Return the records as JSON lines."""
-    return "".join(f"{json.dumps(row)}\n" for row in result_rows(every))
+    """Return the records as JSON lines; RunError where there is none."""
+    rows = result_rows(every)
+    if not rows:
+        raise RunError(f"no result: {'; '.join(left_out(every)) or 'nothing was scored'}. Finish a run first")
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
 def insert_results(readme: str, every: Sequence[Section]) -> Insertion:
