@@ -14,6 +14,7 @@
 #   make test-chaos kills, faults, damaged files and full disks, at random over every verb that writes; a table at the end
 #   make test-ray   local Ray clusters on loopback: rows, kills, ports (installs TORCH and the extra ray)
 #   make test-exchange  logs of Inspect, its viewer in a headless Chromium, our benchmarks as its tasks (installs the extra inspect)
+#   make test-trackers  trackio, wandb and MLflow, with stores on this machine (400 MB in .trackers)
 #   make test-verl  an exported training in a real verl, on the CPU (2 GB in .verl)
 #   make test-vllm  judges and served reward models against a real vLLM and a real transformers serve (2.5 GB in .vllm)
 #   make docs       the site, in build/docs/index.html; a warning is an error
@@ -141,6 +142,16 @@ test-ray: $(VENV)/.dev
 test-exchange: $(VENV)/.dev
 	$(if $(EXTRAS),,$(BIN)/pip install --quiet --editable '.[inspect]')
 	OMP_NUM_THREADS=1 $(PYTEST) -m exchange
+
+# Outside of our environment: trackio wants an older pillow, and MLflow's database takes seconds to make.
+TRACKERS := .trackers
+
+.PHONY: test-trackers
+test-trackers: $(BIN)/python
+	$(PYTHON) -m venv $(TRACKERS)
+	$(TRACKERS)/bin/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(TRACKERS)/bin/pip install --quiet --editable '.[mlflow,trackio,wandb]' --group dev
+	OMP_NUM_THREADS=1 $(TRACKERS)/bin/python -m pytest -m trackers
 
 # Engines stay outside of our environment; what is odd about setting theirs up stands in the script.
 VLLM := .vllm

@@ -19,8 +19,10 @@ from pluralrm.cluster import opened
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, RewardModel, Run
 from pluralrm.errors import ConditionError, SpecError, check_type
+from pluralrm.exchange.trackers import opened_log
+from pluralrm.exchange.tracking import TrainingLog, log_runs, log_study
 from pluralrm.progress import JobStep, Shown, size_of, steps_of, watching
-from pluralrm.runs import GridCell, each_cell, load_runs
+from pluralrm.runs import GridCell, each_cell, runs_of
 from pluralrm.runs import score as score_cell
 from pluralrm.runs.loop import CellOptions, score_shard
 from pluralrm.shards import Shard, ShardProgress, open_shard
@@ -53,7 +55,6 @@ Part = Shard | str
 _BENCHMARK = "a benchmark's name such as 'pocket-prb', a path, or a Benchmark"
 _MODEL = "a model's name such as 'bm25' or 'hf:FOLDER', or an object with spec and score(queries)"
 _CONDITION = "a condition's name such as 'none' or 'raw:10', or an object with spec and queries(benchmark, items)"
-_RUNS = "a folder of runs, a list of folders, or runs that 'score' returned"
 
 
 # ---------------------------------------------------------------- score
@@ -66,6 +67,7 @@ class ScoreOptions(CellOptions, total=False):
     seed: int
     on: str
     progress: Shown
+    log: str
 
 
 @overload
@@ -95,13 +97,16 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     fresh: bool = False,
     settings: "Settings | None" = None,
     progress: Shown = None,
+    log: str = "",
     shard: Part | None = None,
 ) -> "Run | list[Run] | list[ShardProgress]":
     """Score and return the Run; with a list of models, conditions or benchmarks, the runs of every combination.
 
     Rows are kept below `out`, and the same call resumes them. Of several combinations, one that cannot be scored is
-    left out with a warning. `seed` orders candidates of benchmarks opened here; `shard="2/7"` scores one of 7 shards.
+    left out with a warning. `seed` orders candidates of benchmarks opened here; `shard="2/7"` scores one of 7 shards;
+    `log="wandb"` logs the numbers of complete runs to a tracker.
     """
+    board = opened_log(log, warnings.warn)
     verb: Callable[..., Any] = partial(score_shard, shard=shard) if shard else score_cell
     several = bool(shard) or any(isinstance(argument, list | tuple) for argument in (benchmark, model, condition))
     if on and not all(isinstance(entry, str) for entry in (*_listed(model), *_listed(condition))):
@@ -135,6 +140,8 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
         raise ConditionError("\n  ".join(["nothing can be scored:", *left_out]))
     for reason in left_out:
         warnings.warn(f"left out {reason}", stacklevel=2)
+    with board:
+        log_runs(board, [run for run in runs if isinstance(run, Run)])
     return runs if several else runs[0]
 
 
@@ -178,26 +185,12 @@ def _require(value: object, names: Sequence[str], name: str, expected: str) -> N
 # ---------------------------------------------------------------- runs
 
 
-def _runs(source: Run | Folders | Sequence[Run]) -> list[Run]:
-    if isinstance(source, Run):
-        return [source]
-    if isinstance(source, str | Path):
-        return load_runs(source)
-    check_type(source, (list, tuple), "runs", _RUNS)
-    several = list(cast("Sequence[object]", source))
-    for entry in several:
-        check_type(entry, (Run, str, Path), "runs", _RUNS)
-    if not several:
-        raise SpecError(f"no runs; wanted {_RUNS}")
-    return [run for entry in several for run in ([entry] if isinstance(entry, Run) else load_runs(cast("str", entry)))]
-
-
 def personalization(runs: Run | Folders | Sequence[Run], *, seed: int = 0) -> "list[Personalization]":
     """Return lift, gain and a verdict for each model and own condition among the runs, or those below a folder."""
     from pluralrm.metrics import personalization as measure
     from pluralrm.metrics.overview import same_items
 
-    groups = same_items(run for run in _runs(runs) if run.done)
+    groups = same_items(run for run in runs_of(runs) if run.done)
     return [result for group in groups for result in measure([run for run in group if run.complete], seed=seed)]
 
 
@@ -207,7 +200,7 @@ def compare(
     """Return the answer in one row per model: rank, accuracy, lift, gain and verdict; runs on other items apart."""
     from pluralrm.metrics.overview import Comparison, overview, same_items
 
-    if not (groups := same_items(run for run in _runs(runs) if run.done)):
+    if not (groups := same_items(run for run in runs_of(runs) if run.done)):
         raise SpecError("no run has a row yet; the same call of 'score' resumes them")
     labels = {run.model: run.name for group in groups for run in group if run.name} | dict(names or {})
     return Comparison(tuple(overview(group, seed=seed) for group in groups), labels, tuple(groups))
@@ -352,7 +345,7 @@ def correlate(
         return correlate_columns(*sides, rbo_p=rbo_p, seed=seed)
     sources = (_listed(benchmark), _listed(downstream))
     first, second = ([entry for entry in source if isinstance(entry, Column)] for source in sources)
-    runs = [] if first else _runs(cast("Folders", benchmark))
+    runs = [] if first else runs_of(cast("Folders", benchmark))
     if not second:
         paths = [Path(entry) for entry in _listed(downstream) if isinstance(entry, str | Path)]
         if not (folders := find_outcomes(paths)):
@@ -372,15 +365,21 @@ def study(
     settings: "Settings | None" = None,
     fresh: Collection[str] = (),
     progress: Shown = None,
+    log: str = "",
 ) -> "StudyResult":
     """Do what a study lacks, write study.json and study.html to `out`, and return what was found."""
     from pluralrm.study import StudyDeclaration
     from pluralrm.study import study as do_study
+    from pluralrm.study.parts import RUNS
 
     if not isinstance(file, StudyDeclaration):
         check_type(file, (str, Path), "file", "the name of a study in TOML")
-    with watching(progress, "step") as display:
-        return do_study(file, out=out, settings=settings, fresh=fresh, on=on, display=display)
+    with opened_log(log, warnings.warn) as board:
+        with watching(progress, "step") as display:
+            listener = TrainingLog(board)
+            result = do_study(file, out=out, settings=settings, fresh=fresh, on=on, display=display, listener=listener)
+        log_study(board, result.declared.title, result.records(), Path(out) / RUNS)
+    return result
 
 
 # ---------------------------------------------------------------- what is learned
@@ -452,11 +451,12 @@ def train(  # noqa: PLR0913, PLR0917 - a verb of the package
     limit: int | None = None,
     seed: int = 0,
     settings: "Settings | None" = None,
+    log: str = "",
     **training: str | float,
 ) -> "GradedTraining":
     """Train a policy (lm:FOLDER) by PPO or GRPO on a reward model; the same call resumes. `training` are its settings.
 
-    With a grader the answers to the test users are graded before and after.
+    With a grader the answers to the test users are graded before and after. `log` names a tracker of the curves.
     """
     if algorithm not in {"ppo", "grpo"}:
         raise SpecError(f"algorithm is {algorithm!r}; wanted 'ppo' or 'grpo'")
@@ -490,4 +490,9 @@ def train(  # noqa: PLR0913, PLR0917 - a verb of the package
         domains=domains,
         limit=limit,
     )
-    return graded(job, trainer(algorithm)(job, Path(out), steps=steps), n=n)
+    with opened_log(log, warnings.warn) as board:
+        curves, folder = TrainingLog(board), Path(out)
+        done = trainer(algorithm)(job, folder, steps=steps, progress=partial(curves.tell, folder))
+        result = graded(job, done, n=n)
+        curves.end(folder, steps, result)
+    return result

@@ -12,6 +12,7 @@ from pluralrm.cli.options import (
     DEVICES,
     LENGTH,
     LIMIT,
+    LOG,
     ON,
     QUIET,
     SEND,
@@ -94,6 +95,7 @@ def evaluate(
     max_prompt_tokens: int | None = LENGTH,
     dry_run: bool = DRY_RUN,
     rate: str = RATE,
+    log: str = LOG,
     quiet: bool = QUIET,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON, as compare does."),
@@ -101,6 +103,8 @@ def evaluate(
     """Is a reward model personalized, and how does it rank? Scores it with no posts, the user's own, and others'."""
     from pluralrm.conditions import condition_summaries
     from pluralrm.conditions.loans import lend_users
+    from pluralrm.exchange.trackers import opened_log
+    from pluralrm.exchange.tracking import log_runs
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
@@ -124,6 +128,7 @@ def evaluate(
     if dry_run:
         print_plan(cells, loaded, grid, rate)
         return
+    board = opened_log(log, note, note)
     note_models(loaded, benches)
     if not (as_json or quiet):
         _print_checks(loaded, benches[0], sees)
@@ -131,6 +136,8 @@ def evaluate(
     scored = score_cells([cell for cell in cells if cell.skip is None], grid)
     if scored.runs:
         _print_answer(scored.runs, benches, View(quiet, baselines=beside, margin=margin / 100), out, as_json=as_json)
+    with board:
+        log_runs(board, scored.runs)
     end(scored)
 
 

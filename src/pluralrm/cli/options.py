@@ -133,6 +133,13 @@ def print_records(records: "Sequence[Mapping[str, object]]", form: TableFormat, 
     sys.stdout.write(clean(records_text(records, TEXT_FORMS[form], shares)))
 
 
+LOG = typer.Option(
+    "",
+    "--log",
+    metavar="TRACKER",
+    help="Log numbers to trackio, wandb or mlflow, or TRACKER:PROJECT.",
+    show_default=False,
+)
 ALL = typer.Option(False, "--all", help="Print every run: controls, p, the paper's formula, diagnostics.")
 QUIET = typer.Option(False, "--quiet", "-q", help="Print the table alone.")
 

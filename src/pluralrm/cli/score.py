@@ -16,6 +16,7 @@ from pluralrm.cli.options import (
     DEVICES,
     LENGTH,
     LIMIT,
+    LOG,
     ON,
     QUIET,
     SEND,
@@ -39,7 +40,7 @@ from pluralrm.cli.overview import View, note_more
 from pluralrm.cli.plan import DRY_RUN, RATE, print_plan, settings_of
 from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, command, interruptible
 from pluralrm.cli.terminal import clean, console, note, print_json, print_wrapped
-from pluralrm.errors import ConditionError, ModelError, PluralrmError, RunError, ServiceError, together
+from pluralrm.errors import ConditionError, ModelError, PluralrmError, RunError, ServiceError, SpecError, together
 from pluralrm.progress import JobStep, size_of, steps_of
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def score(
     max_prompt_tokens: int | None = LENGTH,
     dry_run: bool = DRY_RUN,
     rate: str = RATE,
+    log: str = LOG,
     every: bool = ALL,
     quiet: bool = QUIET,
     served: ServerOptions = SERVED,
@@ -87,10 +89,14 @@ def score(
     """Score reward models on benchmarks under declared conditions; what is on disk is not scored again."""
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.conditions import condition_summaries
+    from pluralrm.exchange.trackers import opened_log
+    from pluralrm.exchange.tracking import log_runs
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
     part = named_shard(shard)
+    if part and log:
+        raise SpecError("--log and --shard: a shard has no estimate yet; after 'merge', score with --log alone")
     aliases, models = named_models(models)
     check_names(models, "-m", KINDS)
     check_names(conditions, "-c", condition_summaries())
@@ -109,10 +115,13 @@ def score(
     if dry_run:
         print_plan(cells, loaded, grid, rate)
         return
+    board = opened_log(log, note, note)
     note_models(loaded, benches)
     scored = score_cells(cells, grid)
     view = View(quiet=quiet, asking=None if controls else command())
     _print(scored, out, view, as_json=as_json, every=every)
+    with board:
+        log_runs(board, scored.runs)
     end(scored)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from pluralrm.cli.options import (
     FORMAT,
+    LOG,
     ON,
     SEND,
     SERVED,
@@ -99,14 +100,17 @@ def study(
     trust: list[str] = TRUST,
     send: bool = SEND,
     on: str = ON,
+    log: str = LOG,
     served: ServerOptions = SERVED,
     form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Run a declared study (score, pick, train, grade, correlate); write study.html. Exit 3 if some stay open."""
+    from pluralrm.exchange.trackers import opened_log
+    from pluralrm.exchange.tracking import TrainingLog, log_study
     from pluralrm.study import PAGE, plan_study, read_study
     from pluralrm.study import study as do_study
-    from pluralrm.study.parts import askers
+    from pluralrm.study.parts import RUNS, askers
 
     form = output_format(form, as_json=as_json)
     settings, declared = served.settings(), _allowed(read_study(file), trust, send=send)
@@ -115,9 +119,14 @@ def study(
         _tell_plan(plan_study(declared, out=out, settings=settings, fresh=again), as_json=form is TableFormat.JSON)
         return
     served.check(askers(declared, settings))
-    with interruptible("what is done is kept", fresh_has_value=True), GridDisplay(noun="step") as display:
-        display.waits(f"study {file}")
-        result = do_study(declared, out=out, settings=settings, on=on, fresh=again, display=display)
+    with opened_log(log, note, note) as board:
+        with interruptible("what is done is kept", fresh_has_value=True), GridDisplay(noun="step") as display:
+            display.waits(f"study {file}")
+            listener = TrainingLog(board)
+            result = do_study(
+                declared, out=out, settings=settings, on=on, fresh=again, display=display, listener=listener
+            )
+        log_study(board, declared.title, result.records(), out / RUNS)
     _tell(result, form)
     if usage := asked_line(display.tallies):
         note(usage)

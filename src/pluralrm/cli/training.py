@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.grade import named_grader, sends
-from pluralrm.cli.options import ServerOptions, check_names, with_key, with_options, with_posts_of
+from pluralrm.cli.options import LOG, ServerOptions, check_names, with_key, with_options, with_posts_of
 from pluralrm.cli.progress import ProgressDisplay, interruptible
 from pluralrm.cli.sample import trusted_policy
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
@@ -15,6 +15,7 @@ from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
+    from pluralrm.exchange.trackers import TrackerLog
     from pluralrm.grading import Grader
     from pluralrm.http import Settings
     from pluralrm.policies.local import LocalPolicy
@@ -89,6 +90,7 @@ class TrainingOptions(NamedTuple):
     evaluate_on: str
     shaping: str
     watch: str
+    log: str
 
 
 _OPTIONS = {
@@ -116,6 +118,7 @@ _OPTIONS = {
         metavar="MODEL",
         help="A second reward for a sample of the answers; alarms where they part ways.",
     ),
+    "log": LOG,
 }
 with_training_options = with_options("options", TrainingOptions, _OPTIONS)
 """Puts an option for each field of TrainingOptions in the place of a verb's parameter `options`."""
@@ -265,18 +268,25 @@ def run_training(
     curves: Sequence[ProgressCurve],
     out: Path,
     *,
-    steps: int,
-    samples: int,
+    options: TrainingOptions,
+    board: "TrackerLog",
     questions: "Questions | None" = None,
 ) -> "GradedTraining":
-    """Train, grade and write the report; Ctrl-C says how to resume."""
+    """Train, log, grade and write the report; Ctrl-C says how to resume."""
+    from pluralrm.exchange.tracking import TrainingLog
     from pluralrm.training.outcome import PAGE, graded, trainer
 
-    train, domain = trainer(algorithm), job.domains[0] if len(job.domains) == 1 else ""
+    train, domain, log = trainer(algorithm), job.domains[0] if len(job.domains) == 1 else "", TrainingLog(board)
+
+    def tell(progress: "TrainingProgress[StepLine, EvaluationLine]") -> None:
+        display.tell(progress)
+        log.tell(out, progress)
+
     with interruptible("what was trained is kept"):
         with TrainingDisplay(f"{algorithm} {domain}".strip(), curves) as display:
-            done = train(job, out, steps=steps, progress=display.tell)
-        training = graded(job, done, n=samples, questions=questions, grade=_graded)
+            done = train(job, out, steps=options.steps, progress=tell)
+        training = graded(job, done, n=options.samples, questions=questions, grade=_graded)
+        log.end(out, options.steps, training)
     note(f"wrote {training.trained.folder / PAGE}")
     return training
 

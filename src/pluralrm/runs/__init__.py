@@ -9,7 +9,7 @@
 """
 
 from pluralrm.runs.loop import GridCell, Progress, dry_score, each_cell, plan, run_folder, score
-from pluralrm.runs.store import find_runs, load_inputs, load_manifest, load_run, load_runs, read_inputs
+from pluralrm.runs.store import find_runs, load_inputs, load_manifest, load_run, load_runs, read_inputs, runs_of
 from pluralrm.runs.usage import last_outage, total
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "plan",
     "read_inputs",
     "run_folder",
+    "runs_of",
     "score",
     "total",
 ]

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pluralrm.core import ConditionRole, Query, Row, Run, Verdict
 from pluralrm.digests import digest_list, prompt_id
-from pluralrm.errors import RunError, check_type
+from pluralrm.errors import RunError, SpecError, check_type
 from pluralrm.files import members, remove_contents, replace_file
 from pluralrm.folders import file_hash
 from pluralrm.http import Tally
@@ -243,6 +243,23 @@ def find_runs(paths: str | Path | Sequence[str | Path]) -> list[Path]:
             raise RunError(f"no run at or below {str(path)!r}; 'pluralrm score' writes them with -o")
         folders.extend(here)
     return list(dict.fromkeys(folders))
+
+
+def runs_of(source: Run | str | Path | Sequence[str | Path] | Sequence[Run]) -> list[Run]:
+    """Return runs, or those at or below folders."""
+    if isinstance(source, Run):
+        return [source]
+    if isinstance(source, str | Path):
+        return load_runs(source)
+    check_type(source, (list, tuple), "runs", _RUNS)
+    for entry in source:
+        check_type(entry, (Run, str, Path), "runs", _RUNS)
+    if not source:
+        raise SpecError(f"no runs; wanted {_RUNS}")
+    return [run for entry in source for run in ([entry] if isinstance(entry, Run) else load_runs(entry))]
+
+
+_RUNS = "a folder of runs, a list of folders, or runs that 'score' returned"
 
 
 def is_merged_shard(folder: Path) -> bool:

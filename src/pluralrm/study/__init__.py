@@ -17,7 +17,7 @@ from pluralrm.models import default_settings
 from pluralrm.progress import JobDisplay, NoDisplay
 from pluralrm.study.file import StudyDeclaration, declare, read_study
 from pluralrm.study.page import study_page
-from pluralrm.study.parts import Missing, StudyContext
+from pluralrm.study.parts import Missing, StudyContext, TrainingListener
 from pluralrm.study.plan import Plan, Step, plan_study
 from pluralrm.study.result import StudyResult, result_of
 from pluralrm.study.steps import work
@@ -47,17 +47,19 @@ def study(
     fresh: Collection[str] = (),
     display: JobDisplay | None = None,
     on: str = "",
+    listener: TrainingListener | None = None,
 ) -> StudyResult:
     """Do what a study lacks, write study.json and study.html to the folder `out`, and return what was found.
 
     Equal folders give equal bytes. Models named in `fresh`, and a policy, begin anew; `settings` say how servers are
-    asked; `display` shows how far the steps are; `on` names a cluster.
+    asked; `display` shows how far the steps are; `on` names a cluster; `listener` hears of each
+    training step.
     """
     declared = file if isinstance(file, StudyDeclaration) else read_study(file)
     folder = Path(out)
     context = StudyContext(folder, settings or default_settings(), display or NoDisplay(), fresh)
     with opened(on) as cluster:
-        done = work(declared, replace(context, cluster=cluster))
+        done = work(declared, replace(context, cluster=cluster, listener=listener))
     result = result_of(declared, done, folder)
     _write(folder, result)
     return result

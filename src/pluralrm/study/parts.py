@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cluster import Cluster
@@ -24,6 +24,10 @@ from pluralrm.runs.records import slug
 from pluralrm.stats.best_of import check_ks
 from pluralrm.study.file import BestOf, StudyDeclaration
 
+if TYPE_CHECKING:
+    from pluralrm.training.measures import TrainingProgress
+    from pluralrm.training.records import EvaluationLine, StepLine
+
 
 class Missing(NamedTuple):
     """What a study lacks, and why: it cannot be, it broke, or a server gave no answer and will be asked again."""
@@ -31,6 +35,16 @@ class Missing(NamedTuple):
     step: str
     why: Literal["skipped", "broken", "open"]
     reason: str
+
+
+class TrainingListener(Protocol):
+    """Hears of each step of a training, and of its end."""
+
+    def tell(self, folder: Path, progress: "TrainingProgress[StepLine, EvaluationLine]") -> None:
+        """Hear of a step."""
+
+    def end(self, folder: Path, steps: int) -> None:
+        """Hear that all steps are done."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,7 @@ class StudyContext:
     fresh: Collection[str] = ()
     left: list[Missing] = field(default_factory=list)
     cluster: Cluster | None = None
+    listener: TrainingListener | None = None
 
     @contextmanager
     def watched(self, name: str, who: str = "", condition: str = "") -> Iterator[JobDisplay]:

@@ -176,9 +176,9 @@ class Trainer:
         ppo = self.recipe.declared
         try:
             job = self._job(training, policy)
-            done = train(
-                job, training.folder, steps=ppo.steps, progress=lambda line: self.means.display.update(_progress(line))
-            )
+            done = train(job, training.folder, steps=ppo.steps, progress=partial(self._tell, training.folder))
+            if self.means.listener is not None:
+                self.means.listener.end(training.folder, ppo.steps)
             if is_graded(self.recipe, training):
                 return
             (training.folder / REPORT).unlink(missing_ok=True)  # of fewer steps, perhaps
@@ -196,6 +196,11 @@ class Trainer:
         except (BenchmarkError, ConditionError, SpecError) as exc:
             # Such as prompts that leave no room for an answer: the others may have it.
             raise ModelError(str(exc)) from exc
+
+    def _tell(self, folder: Path, line: "PpoProgress") -> None:
+        self.means.display.update(_progress(line))
+        if self.means.listener is not None:
+            self.means.listener.tell(folder, line)
 
     def _job(self, training: Training, policy: "LocalPolicy") -> "PpoJob":
         from pluralrm.training.job import PpoJob
