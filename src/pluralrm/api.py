@@ -102,9 +102,8 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
 ) -> "Run | list[Run] | list[ShardProgress]":
     """Score and return the Run; with a list of models, conditions or benchmarks, the runs of every combination.
 
-    Rows are kept below `out`, and the same call resumes them. Of several combinations, one that cannot be scored is
-    left out with a warning. `seed` orders candidates of benchmarks opened here; `shard="2/7"` scores one of 7 shards;
-    `log="wandb"` logs the numbers of complete runs to a tracker.
+    Rows are kept below `out`; the same call resumes them. Of several combinations, one that cannot be scored is left
+    out with a warning. `seed` orders candidates of benchmarks opened here; `shard="2/7"` is a part; `log` a tracker.
     """
     board = opened_log(log, warnings.warn)
     verb: Callable[..., Any] = partial(score_shard, shard=shard) if shard else score_cell
@@ -458,14 +457,11 @@ def train(  # noqa: PLR0913, PLR0917 - a verb of the package
 
     With a grader the answers to the test users are graded before and after. `log` names a tracker of the curves.
     """
-    if algorithm not in {"ppo", "grpo"}:
-        raise SpecError(f"algorithm is {algorithm!r}; wanted 'ppo' or 'grpo'")
-    check_type(policy, (str,), "policy", "the name of one with weights here, such as 'lm:FOLDER'")
     from pluralrm.policies.policy import open_local
-    from pluralrm.training.settings import read_grpo_settings, read_ppo_settings
+    from pluralrm.training.settings import read_settings
 
-    texts = {name: str(value) for name, value in training.items()}
-    chosen = read_ppo_settings(texts) if algorithm == "ppo" else read_grpo_settings(texts)
+    chosen = read_settings(algorithm, training)
+    check_type(policy, (str,), "policy", "the name of one with weights here, such as 'lm:FOLDER'")
     opened = open_local(policy, settings)  # what follows loads torch
     from pluralrm.grading import check_independent, open_grader
     from pluralrm.training.job import GrpoJob, PpoJob
@@ -491,8 +487,7 @@ def train(  # noqa: PLR0913, PLR0917 - a verb of the package
         limit=limit,
     )
     with opened_log(log, warnings.warn) as board:
-        curves, folder = TrainingLog(board), Path(out)
-        done = trainer(algorithm)(job, folder, steps=steps, progress=partial(curves.tell, folder))
-        result = graded(job, done, n=n)
-        curves.end(folder, steps, result)
+        curves = TrainingLog(board)
+        done = trainer(algorithm)(job, Path(out), steps=steps, progress=partial(curves.tell, Path(out)))
+        curves.end(Path(out), steps, result := graded(job, done, n=n))
     return result

@@ -27,7 +27,7 @@ def test_an_unknown_tracker_and_a_missing_library_are_named(monkeypatch: pytest.
     def missing(_: str) -> Recorder:
         raise ModuleNotFoundError("No module named 'trackio'", name="trackio")
 
-    monkeypatch.setitem(trackers.TRACKERS, "trackio", missing)  # type: ignore[attr-defined]
+    monkeypatch.setitem(trackers.TRACKERS, "trackio", missing)
     with pytest.raises(MissingExtraError, match=r"pip install 'pluralrm\[trackio\]'"):
         opened_log("trackio", print)
 

@@ -110,7 +110,7 @@ def test_a_tracker_that_breaks_costs_nothing_but_itself(folder: Path, breaks_at:
 
 
 def test_a_study_is_its_models_and_its_table(folder: Path, logged: Recorder) -> None:
-    records = [
+    records: list[dict[str, object]] = [
         {"model": model, "spec": model, "side": "downstream", "column": "best of 4", "value": 0.5, "value_low": None}
         for model in MODELS
     ]
@@ -135,7 +135,7 @@ def test_without_the_option_no_library_is_opened(tmp_path: Path, monkeypatch: py
 
 
 def test_the_same_is_printed_where_the_tracker_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(trackers.TRACKERS, "trackio", lambda _: Recorder(breaks_at=1, host="https://a.b"))  # type: ignore[attr-defined]
+    monkeypatch.setitem(trackers.TRACKERS, "trackio", lambda _: Recorder(breaks_at=1, host="https://a.b"))
     words = ["score", "pocket-prb", "-m", "longest", "--limit", "8", "--json", "-o", str(tmp_path)]
     plain, broken = (CliRunner().invoke(app, [*words, *more]) for more in ([], ["--log", "trackio"]))
     assert (broken.exit_code, broken.stdout) == (plain.exit_code, plain.stdout)

@@ -103,16 +103,13 @@ def evaluate(
     """Is a reward model personalized, and how does it rank? Scores it with no posts, the user's own, and others'."""
     from pluralrm.conditions import condition_summaries
     from pluralrm.conditions.loans import lend_users
-    from pluralrm.exchange.trackers import opened_log
-    from pluralrm.exchange.tracking import log_runs
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
     aliases, specs = named_models(models)
     check_names(specs, "MODEL", KINDS)
     check_names([sees], "--sees", condition_summaries())
-    conditions = controls_of(sees)
-    specs, conditions = with_posts_of(with_trust(specs, trust), conditions, allowed=send)
+    specs, conditions = with_posts_of(with_trust(specs, trust), controls_of(sees), allowed=send)
     specs = with_length(specs, max_prompt_tokens)
     settings = settings_of(served, rate, dry_run=dry_run)
     loaded = [load_model(spec, settings=settings) for spec in specs]
@@ -124,11 +121,11 @@ def evaluate(
     cells += plan(lent, specs, conditions[:3], settings=settings)
     served.check([*loaded, *(cell.condition for cell in cells)])
     check_open(cells)
-    grid = GridOptions(out, [], limit, workers, listed_devices(devices), on, fresh, settings, names_of(loaded, aliases))
+    where = (workers, listed_devices(devices), on)
+    grid = GridOptions(out, [], limit, *where, fresh, settings, names_of(loaded, aliases), log)
     if dry_run:
         print_plan(cells, loaded, grid, rate)
         return
-    board = opened_log(log, note, note)
     note_models(loaded, benches)
     if not (as_json or quiet):
         _print_checks(loaded, benches[0], sees)
@@ -136,8 +133,6 @@ def evaluate(
     scored = score_cells([cell for cell in cells if cell.skip is None], grid)
     if scored.runs:
         _print_answer(scored.runs, benches, View(quiet, baselines=beside, margin=margin / 100), out, as_json=as_json)
-    with board:
-        log_runs(board, scored.runs)
     end(scored)
 
 

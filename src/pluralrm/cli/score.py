@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from pluralrm.cluster import Cluster
     from pluralrm.core import Benchmark, RewardModel, Run
+    from pluralrm.exchange.trackers import TrackerLog
     from pluralrm.http import Settings, Tally
     from pluralrm.runs import GridCell, Progress
     from pluralrm.shards import Shard, ShardProgress
@@ -89,14 +90,10 @@ def score(
     """Score reward models on benchmarks under declared conditions; what is on disk is not scored again."""
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.conditions import condition_summaries
-    from pluralrm.exchange.trackers import opened_log
-    from pluralrm.exchange.tracking import log_runs
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
     part = named_shard(shard)
-    if part and log:
-        raise SpecError("--log and --shard: a shard has no estimate yet; after 'merge', score with --log alone")
     aliases, models = named_models(models)
     check_names(models, "-m", KINDS)
     check_names(conditions, "-c", condition_summaries())
@@ -111,17 +108,14 @@ def score(
     served.check([*loaded, *(cell.condition for cell in cells)])
     check_open(cells)
     where = (workers, listed_devices(devices), on)
-    grid = GridOptions(out, domains, limit, *where, fresh, settings, names_of(loaded, aliases), part)
+    grid = GridOptions(out, domains, limit, *where, fresh, settings, names_of(loaded, aliases), log, part)
     if dry_run:
         print_plan(cells, loaded, grid, rate)
         return
-    board = opened_log(log, note, note)
     note_models(loaded, benches)
     scored = score_cells(cells, grid)
     view = View(quiet=quiet, asking=None if controls else command())
     _print(scored, out, view, as_json=as_json, every=every)
-    with board:
-        log_runs(board, scored.runs)
     end(scored)
 
 
@@ -205,6 +199,8 @@ class GridOptions(NamedTuple):
     settings: "Settings"
     names: "Mapping[str, str]"
     """What models are called, by their specs; those without a name go by them."""
+    log: str = ""
+    """The tracker."""
     shard: "Shard | None" = None
 
 
@@ -215,11 +211,16 @@ class ScoredCells(NamedTuple):
     broken: list[PluralrmError]
     asked: "list[Tally | None]"
     shards: "list[ShardProgress]"
+    board: "TrackerLog"
 
 
 def score_cells(cells: "Sequence[GridCell]", how: GridOptions) -> ScoredCells:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
-    result = ScoredCells([], [], [], [])
+    from pluralrm.exchange.trackers import opened_log
+
+    if how.log and how.shard:
+        raise SpecError("--log and --shard: a shard has no estimate yet; after 'merge', score with --log alone")
+    result = ScoredCells([], [], [], [], opened_log(how.log, note, note))
     for cell in cells:
         if cell.skip is not None:
             note(f"skipped {_title(cell)}: {cell.skip}")
@@ -267,9 +268,12 @@ def _say_unasked(cell: "GridCell", *, idle: bool) -> None:
 
 
 def end(result: ScoredCells) -> None:
-    """Say what servers were asked and what is open; raise where something broke, exit with 3 where something is."""
+    """Log the runs, say what was asked and what is open; raise where something broke, exit with 3 where it is open."""
+    from pluralrm.exchange.tracking import log_runs
     from pluralrm.runs import last_outage
 
+    with result.board:
+        log_runs(result.board, result.runs)
     if usage := asked_line(result.asked):
         note(usage)
     unfinished = [run for run in result.runs if not run.complete]
@@ -298,6 +302,7 @@ def _run(
     from pluralrm.runs.loop import score_shard
 
     options = how._asdict() | {"on": cluster, "progress": progress}
+    del options["log"]
     options["alias"], shard = options.pop("names").get(cell.model, ""), options.pop("shard")
     try:
         if shard is not None:

@@ -238,8 +238,8 @@ class TrackioTracker:
     def end(self) -> None:
         """Close the run; trackio warns where it cannot write, and raises nothing."""
         self._library.finish()
-        if self._local and (kept := len(self._rows()) - self._rows_before) < self._sent:
-            raise RunError(f"trackio kept {kept} of {self._sent} entries in {self.store}")
+        if self._local and (rows := len(self._rows()) - self._rows_before) < self._sent:
+            raise RunError(f"trackio has {rows} of {self._sent} entries in {self.store}")
 
     def _send(self, values: Mapping[str, object], step: int) -> None:
         self._run.log(dict(values), step=step)
@@ -359,8 +359,8 @@ class MlflowTracker:
 
     def begin(self, run: TrackedRun) -> Logged:
         """Open the run that has the id as a tag."""
-        known = self._client.get_experiment_by_name(self.project)
-        experiment = known.experiment_id if known else self._client.create_experiment(self.project)
+        earlier = self._client.get_experiment_by_name(self.project)
+        experiment = earlier.experiment_id if earlier else self._client.create_experiment(self.project)
         runs = self._client.search_runs([experiment], f"tags.`{_ID}` = '{run.id}'")
         opened = runs[0] if runs else self._client.create_run(experiment, run_name=run.name, tags={_ID: run.id})
         self._run = opened.info.run_id

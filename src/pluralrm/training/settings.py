@@ -244,3 +244,11 @@ def check_grpo_settings(settings: GrpoSettings) -> GrpoSettings:
             "a multiple of it: passes over the answers of a step are of one size"
         )
     return settings
+
+
+def read_settings(algorithm: str, chosen: Mapping[str, object]) -> PpoSettings | GrpoSettings:
+    """Return the settings of an algorithm that some values change; SpecError where there is no such algorithm."""
+    if algorithm not in {"ppo", "grpo"}:
+        raise SpecError(f"algorithm is {algorithm!r}; wanted 'ppo' or 'grpo'")
+    texts = {name: str(value) for name, value in chosen.items()}
+    return read_ppo_settings(texts) if algorithm == "ppo" else read_grpo_settings(texts)
