@@ -1,17 +1,17 @@
 """Which plots a section has, each with its numbers as a table: what is drawn can also be read."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from pluralrm.annotate.plan import Arm
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.metrics.contrast import ColdStart, margins
-from pluralrm.metrics.estimates import estimate, extra_length
+from pluralrm.metrics.estimates import estimate, extra_lengths
 from pluralrm.metrics.prompts import Pick, PromptUse
 from pluralrm.metrics.roles import declared
-from pluralrm.metrics.units import by_chance
+from pluralrm.metrics.units import by_chance, units_of
 from pluralrm.pages import Tone
 from pluralrm.pages.document import Figure, PageTable, TableColumn, columns
 from pluralrm.pages.lines import PlotLine, line_plot
@@ -31,6 +31,7 @@ from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Section, marked, name, tone
 from pluralrm.runs.records import TrainingRecord
+from pluralrm.stats.clusters import BoolArray
 from pluralrm.text import capital, counted, difference, listed, percent
 
 MOST_ROWS = 30
@@ -289,8 +290,9 @@ def _margins(section: Section) -> Iterator[Figure]:
 
 
 def _length(section: Section) -> Iterator[Figure]:
-    longer = [_where(run, lambda row: extra_length(row) > 0) for run in section.runs]
-    shorter = [_where(run, lambda row: extra_length(row) < 0) for run in section.runs]
+    extra = [extra_lengths(run.rows) for run in section.runs]
+    longer = [_where(run, lengths > 0) for run, lengths in zip(section.runs, extra, strict=True)]
+    shorter = [_where(run, lengths < 0) for run, lengths in zip(section.runs, extra, strict=True)]
     if not any(longer) or not any(shorter):
         return
     series = [
@@ -392,9 +394,11 @@ def _excess(pick: Pick | None) -> Dot | None:
     return None if pick is None else _points(pick.excess)
 
 
-def _where(run: Run, test: Callable[[Row], bool]) -> Estimate | None:
-    rows = [row for row in run.rows if test(row)]
-    return estimate(rows, "accuracy", "micro") if rows else None
+def _where(run: Run, mask: BoolArray) -> Estimate | None:
+    """Return the accuracy on the rows where the mask holds; None where it does nowhere."""
+    places = np.flatnonzero(mask).tolist()
+    rows = [run.rows[place] for place in places]
+    return estimate(rows, "accuracy", "micro", parts=units_of(run, "accuracy").at(places)) if rows else None
 
 
 def _spread(rows: Sequence[Row]) -> QuantileBar | None:

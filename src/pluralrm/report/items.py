@@ -153,6 +153,10 @@ def _short(prompt: str) -> str:
 
 def _scores(scores: Sequence[Score], failures: dict[tuple[str, str], int], *, text: bool) -> list[Json]:
     """Return numbers to three digits, or to as many as keep different scores different; a failure by its number."""
+    if Failure not in map(type, scores):
+        short = [float(f"{score:.3g}") for score in scores]
+        if len(set(short)) == len(set(scores)):  # as nearly always
+            return [*short]
     numbers = {score for score in scores if not isinstance(score, Failure)}
     digits = next((n for n in (3, 4, 6, 9) if len({float(f"{score:.{n}g}") for score in numbers}) == len(numbers)), 17)
     values: list[Json] = []

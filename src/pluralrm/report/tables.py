@@ -324,7 +324,7 @@ def groups(section: Section, title: str) -> PageTable | None:
 def failures(section: Section, title: str, *, text: bool) -> PageTable | None:
     """Return the kinds of failures of each run, the most frequent first; without `text`, no example."""
     rows = []
-    for run in section.runs:
+    for run in (run for run in section.runs if run.failed):
         first = {row.item: failure for row in run.rows if (failure := _first(row.scores)) is not None}
         for kind, count in Counter(failure.kind for failure in first.values()).most_common():
             item, example = next((item, failure) for item, failure in first.items() if failure.kind == kind)

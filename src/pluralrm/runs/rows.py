@@ -26,6 +26,8 @@ class ItemShape(NamedTuple):
     before: bytes
     between: bytes
     after: bytes
+    kept: tuple[object, ...]
+    """What every row of the item has."""
 
 
 class ItemRows(dict[str, Row]):
@@ -41,7 +43,8 @@ class ItemRows(dict[str, Row]):
             _, posts, after = rest.partition(b',"lenders":0')
             between, _, _ = rest.partition(b'"posts":0,')
             if scores and posts and (end := after.rfind(b',"missing":')) >= 0:
-                self.shapes[_beginning(line)] = ItemShape(row, before + scores, between, after[:end])
+                kept = tuple(take(row) for take, _ in _KEPT)
+                self.shapes[_beginning(line)] = ItemShape(row, before + scores, between, after[:end], kept)
 
     def only(self, names: Iterable[str]) -> "ItemRows":
         """Return some of the items, in this order."""
@@ -87,8 +90,9 @@ def read_rows(folder: Path, manifest: RunManifest, items: ItemRows | None, *, to
     file = folder / ROWS
     if items is not None and manifest.shard is not None:
         items = items.only(manifest.shard.of(items))
+    intact = bool(manifest.rows_hash) and file.exists() and file_hash(file) == manifest.rows_hash
     for number, line in enumerate(whole_lines(file), 1):
-        row = _scored_item(line, items) if items else None
+        row = _scored_item(line, items, intact=intact) if items else None
         if row is None:
             row = records.row_of(RUN.parse(RowRecord, line, f"{file}:{number}"))
             if items is not None and (unlike := _unlike(row, items.get(row.item))):
@@ -105,54 +109,58 @@ def read_rows(folder: Path, manifest: RunManifest, items: ItemRows | None, *, to
             f"{file}: found {len(rows):,} rows, and {RUN.manifest} counts {least:,}. Restore it; or the same "
             "'pluralrm score' command scores the missing ones again"
         )
-    if manifest.rows_hash and len(rows) == manifest.rows and file_hash(file) != manifest.rows_hash:
+    if manifest.rows_hash and len(rows) == manifest.rows and not intact:
         raise RUN.damaged(file, "its rows are not those that were scored")
     return rows
 
 
 _CONTEXT = re.compile(rb'"posts":(\d{1,9}),"input":"([0-9a-f]*)","pairs":(null|\d{1,9}),"lenders":(\d{1,9})')
-_TRAITS = re.compile(rb',"traits":(\d{1,9})')
+_END = re.compile(rb'(?:,"traits":(\d{1,9}))?(?:,"check":"[0-9a-f]{8}")?\}\s*')
 
 
-def _scored_item(line: bytes, items: ItemRows) -> Row | None:
+def _scored_item(line: bytes, items: ItemRows, *, intact: bool = False) -> Row | None:
     """Return the row in a line that says no more than an item's scores; None for every other, which is read in full.
 
-    Nearly all lines are such, and what they repeat of the item is compared byte for byte, not parsed again.
+    Nearly all lines are such, and what they repeat of the item is compared byte for byte, not parsed again. The check
+    of a line says nothing new where the whole file is `intact`.
     """
     shape = items.shapes.get(_beginning(line))
+    if shape is None or not line.startswith(shape.before) or not (intact or _unchanged(line)):
+        return None
+    start, end = len(shape.before), line.find(b"]", len(shape.before))
+    context = _CONTEXT.match(line, end + len(shape.between)) if line.startswith(shape.between, end) else None
+    if context is None or not line.startswith(shape.after, context.end()):
+        return None
+    rest = _END.fullmatch(line, context.end() + len(shape.after))
     try:
-        text = unsealed_line(line)
+        scores = tuple(from_json(line[start - 1 : end + 1]))
     except ValueError:
         return None
-    if shape is None or not text.startswith(shape.before) or not text.endswith(b"}"):
-        return None
-    row, start, end = shape.row, len(shape.before), text.find(b"]", len(shape.before))
-    context = _CONTEXT.match(text, end + len(shape.between)) if text.startswith(shape.between, end) else None
-    if context is None or not text.startswith(shape.after, context.end()):
-        return None
-    rest = text[context.end() + len(shape.after) : -1]
-    traits = _TRAITS.fullmatch(rest)
-    try:
-        scores = tuple(from_json(text[start - 1 : end + 1]))
-    except ValueError:
-        return None
-    numbers = len(scores) == len(row.lengths) and set(map(type, scores)) == {float} and all(map(isfinite, scores))
-    if not numbers or (rest and not traits):
+    numbers = len(scores) == len(shape.row.lengths) and set(map(type, scores)) == {float} and all(map(isfinite, scores))
+    if not numbers or rest is None:
         return None
     posts, seen, pairs, lenders = context.groups()
     values = (scores, int(posts), seen.decode(), None if pairs == b"null" else int(pairs), int(lenders))
     scored = object.__new__(Row)  # Row(...) takes three times as long, and the item's label is settled
-    for take, put in _KEPT:
-        put(scored, take(row))
-    for put, value in zip(_SHOWN, (*values, int(traits[1]) if traits else 0, False), strict=True):
+    for put, value in zip(_PUT, (*shape.kept, *values, int(rest[1] or 0), False), strict=True):
         put(scored, value)
     return scored
+
+
+def _unchanged(line: bytes) -> bool:
+    """Return whether a line is as its check says; true of one without."""
+    try:
+        unsealed_line(line)
+    except ValueError:
+        return False
+    return True
 
 
 _FIELDS = {field.name: vars(Row)[field.name] for field in fields(Row)}
 _SCORED = ("scores", "posts", "input_hash", "pairs", "lenders", "traits", "failed")
 _SHOWN = [_FIELDS.pop(name).__set__ for name in _SCORED]
 _KEPT = [(member.__get__, member.__set__) for member in _FIELDS.values()]
+_PUT = [*(put for _, put in _KEPT), *_SHOWN]
 
 
 def _unlike(row: Row, item: Row | None) -> str:

@@ -96,8 +96,7 @@ def _none(number: PublishedMetric, why: str) -> PublishedMetric:
 
 def _open(run: Run) -> int:
     """Return how many items have no row, or one that an outage left open."""
-    outages = sum(row.open for row in run.rows)
-    return max(0, run.items - len(run.rows)) + outages
+    return max(run.items, len(run.rows)) - run.done
 
 
 def _rates(model: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pluralrm.core import Failure, Row, Score
-from pluralrm.metrics.units import numbers, top_tied, winner
+from pluralrm.metrics.units import numbers, score_table, top_tied, winner
 from pluralrm.text import counted
 
 
@@ -100,9 +100,12 @@ def strict_share(rows: Sequence[Row]) -> float | None:
 
 def strict_reasons(rows: Sequence[Row], by: str) -> list[str]:
     """Return why the share of strict wins differs from the headline, with the counts of these rows."""
-    tied = sum(map(tied_on_top, rows))
-    endless = sum(infinite(row.scores) for row in rows)
-    failed = sum(row.failed for row in rows) - endless
+    if table := score_table(rows):
+        tied, endless, failed = int(((table.tied > 1) & (table.credit > 0)).sum()), 0, 0
+    else:
+        tied = sum(map(tied_on_top, rows))
+        endless = sum(infinite(row.scores) for row in rows)
+        failed = sum(row.failed for row in rows) - endless
     reasons = (
         tied and f"{counted(tied, 'tie')}: {shared(rows, 'credit shared')}a loss {by}",
         endless and f"{counted(endless, 'item')} with an infinite score: failed in the headline, compared {by}",

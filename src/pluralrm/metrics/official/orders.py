@@ -46,7 +46,8 @@ from pluralrm.metrics.official.formula import (
     shared,
     strict_reasons,
 )
-from pluralrm.metrics.units import numbers, rows_by_domain, winner
+from pluralrm.metrics.units import numbers, rows_by_domain, score_table, winner
+from pluralrm.stats.clusters import FloatArray, codes
 from pluralrm.text import counted
 
 PRB, JUDGEBENCH, LLMBAR = "Personalized RewardBench", "JudgeBench", "LLMBar"
@@ -74,15 +75,22 @@ def published_accuracy(
     """
     if any(row.votes for row in rows):
         return _judged_accuracy(rows, average, source, open_items)
-    domains = {domain: _accuracy(members) for domain, members in rows_by_domain(rows).items()}
-    value = macro_mean(domains.values()) if average == "macro" else _accuracy(rows)
+    chosen, rejected = _both_scores(rows)
+    names = [row.domain for row in rows]
+    inside = {domain: codes(names) == code for code, domain in enumerate(sorted(set(names)))}
+    domains = {domain: pointwise_accuracy(chosen[mask], rejected[mask]) for domain, mask in inside.items()}
+    value = macro_mean(domains.values()) if average == "macro" else pointwise_accuracy(chosen, rejected)
     return PublishedMetric("ties lose", source, value, domains, sentence(*strict_reasons(rows, named_by(source))))
 
 
-def _accuracy(rows: Sequence[Row]) -> float:
-    return pointwise_accuracy(
-        [number(row.scores[winner(row)]) for row in rows], [number(row.scores[1 - winner(row)]) for row in rows]
-    )
+def _both_scores(rows: Sequence[Row]) -> tuple[FloatArray, FloatArray]:
+    """Return the scores of the chosen and of the rejected answers; NaN where one is missing."""
+    if table := score_table(rows):
+        order = np.arange(len(rows))
+        return table.scores[order, table.preferred], table.scores[order, 1 - table.preferred]
+    scores = [(number(row.scores[winner(row)]), number(row.scores[1 - winner(row)])) for row in rows]
+    chosen, rejected = np.array(scores).T
+    return chosen, rejected
 
 
 class OneOrder(NamedTuple):
