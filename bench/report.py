@@ -13,6 +13,7 @@ from pluralrm.api import load_runs
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, Item, Post, Query, User, Verdict
 from pluralrm.metrics import leaderboard
+from pluralrm.metrics.overview import overview, same_items
 from pluralrm.report import write_report
 from pluralrm.runs import score
 
@@ -78,4 +79,11 @@ def write(folder: Path) -> Work:
 
 @report.side
 def compare(folder: Path) -> Work:
+    """Return what `pluralrm compare` computes."""
+    return lambda: list(map(overview, same_items(load_runs(folder))))
+
+
+@report.side
+def compare_all(folder: Path) -> Work:
+    """Return all 60 runs in one leaderboard, 1,770 pairs."""
     return lambda: leaderboard(load_runs(folder))

@@ -397,7 +397,7 @@ def _excess(pick: Pick | None) -> Dot | None:
 def _where(run: Run, mask: BoolArray) -> Estimate | None:
     """Return the accuracy on the rows where the mask holds; None where it does nowhere."""
     places = np.flatnonzero(mask).tolist()
-    rows = [run.rows[place] for place in places]
+    rows = [run.rows[index] for index in places]
     return estimate(rows, "accuracy", "micro", parts=units_of(run, "accuracy").at(places)) if rows else None
 
 

@@ -26,7 +26,7 @@ class ItemShape(NamedTuple):
     before: bytes
     between: bytes
     after: bytes
-    kept: tuple[object, ...]
+    facts: tuple[object, ...]
     """What every row of the item has."""
 
 
@@ -43,8 +43,8 @@ class ItemRows(dict[str, Row]):
             _, posts, after = rest.partition(b',"lenders":0')
             between, _, _ = rest.partition(b'"posts":0,')
             if scores and posts and (end := after.rfind(b',"missing":')) >= 0:
-                kept = tuple(take(row) for take, _ in _KEPT)
-                self.shapes[_beginning(line)] = ItemShape(row, before + scores, between, after[:end], kept)
+                facts = tuple(take(row) for take, _ in _KEPT)
+                self.shapes[_beginning(line)] = ItemShape(row, before + scores, between, after[:end], facts)
 
     def only(self, names: Iterable[str]) -> "ItemRows":
         """Return some of the items, in this order."""
@@ -142,7 +142,7 @@ def _scored_item(line: bytes, items: ItemRows, *, intact: bool = False) -> Row |
     posts, seen, pairs, lenders = context.groups()
     values = (scores, int(posts), seen.decode(), None if pairs == b"null" else int(pairs), int(lenders))
     scored = object.__new__(Row)  # Row(...) takes three times as long, and the item's label is settled
-    for put, value in zip(_PUT, (*shape.kept, *values, int(rest[1] or 0), False), strict=True):
+    for put, value in zip(_PUT, (*shape.facts, *values, int(rest[1] or 0), False), strict=True):
         put(scored, value)
     return scored
 
