@@ -24,9 +24,9 @@ SHARED = 2
 
 _HEAD = """# Commands
 
-Written by `make cli-page`; `pluralrm VERB --help` says the same. Results go to standard output, progress and notes to
-standard error. `--seed=0`: the default is 0; `--out=DIR`: no default. `...`: repeatable; `[...]`: optional. The same
-command resumes a folder.
+`pluralrm VERB --help` says the same; `pluralrm --install-completion` completes in your shell. Results go to standard
+output, progress and notes to standard error. `--seed=0`: the default is 0; `--out=DIR`: no default. `...`: repeatable;
+`[...]`: optional. The same command resumes a folder.
 
 Exit codes:
 

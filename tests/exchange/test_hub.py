@@ -14,12 +14,15 @@ from huggingface_hub import constants
 from typer.testing import CliRunner, Result
 
 from pluralrm.cli import app
+from pluralrm.core import Benchmark
 from pluralrm.errors import OutageError, RunError, ServiceError, SpecError
 from pluralrm.exchange import hub as module
 from pluralrm.exchange.card import insert_card, model_card
 from pluralrm.exchange.hub import HubChange, HubRepository
 from pluralrm.exchange.results import result_rows
 from pluralrm.report.sections import read_sources, sections
+from pluralrm.runs import score
+from tests.builders import bakery, card
 from tests.exchange.test_card import metadata_of, without
 from tests.fake_hub import READER, WRITER, FakeHub, HubReply
 from tests.house import SOURCE
@@ -116,6 +119,14 @@ def test_a_readme_that_is_not_there_is_begun(hub: FakeHub, runs: Path) -> None:
     ran(runs, CARD)
     readme = hub.repositories["models", "lab/model"].files()["README.md"].decode()
     assert list(metadata_of(readme)) == ["model-index"]
+
+
+def test_entries_on_data_sets_of_the_hub_are_named_and_not_pushed(hub: FakeHub, tmp_path: Path) -> None:
+    bench = Benchmark(card("on-hub", source="hub: lab/set (split test)"), bakery(6).items)
+    score(bench, "longest", out=tmp_path)
+    done = ran(tmp_path, ("export", "card", "--push", "lab/model"))
+    assert ".eval_results/pluralrm.yaml is not pushed" in done.stderr
+    assert set(hub.repositories["models", "lab/model"].files()) == {"README.md", "config.json"}
 
 
 def test_json_names_the_page_of_the_commit(hub: FakeHub, runs: Path) -> None:

@@ -335,6 +335,8 @@ def card(
     if not inserted.indexed:
         note("a model-index of another origin stays: model pages show that one")
     page = target.files({README: inserted.text}, quiet=as_json) if target else ""
+    if target and entries:
+        note(f"{ENTRIES} is not pushed: --into a clone of the repository writes it")
     if as_json:
         records = [each.to_json() for each in result.results]
         record = {"results": records, "model-index": model_index(result), "eval_results": entries}
