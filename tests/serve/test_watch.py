@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +13,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Item, Post, Query, RewardModel, User, Verdict
 from pluralrm.errors import RunError
 from pluralrm.models import load_model
+from pluralrm.report.view import ReportView
 from pluralrm.serve.client import Identity, RewardClient
 from pluralrm.serve.server import open_server
 from pluralrm.serve.watch import (
@@ -25,6 +26,7 @@ from pluralrm.serve.watch import (
     sampled,
     watch_manifest,
 )
+from tests.cli.test_verbs import pluralrm
 from tests.forked import command
 from tests.policies_in_training import HACKED, SANE, Series, trainings
 from tests.serve.models import Read, ReadSecond
@@ -102,6 +104,31 @@ def test_a_sane_training_ends_without_an_alarm(tmp_path: Path) -> None:
         for rollouts in steps_of(series):
             watch.offer(list(map(_request, rollouts)))
     assert notes == [f"{tmp_path}: no alarm after {len(lines(tmp_path))} prompts, {len(lines(tmp_path))} answers"]
+
+
+def test_show_and_view_say_what_a_watch_that_goes_on_has_seen(tmp_path: Path) -> None:
+    [series] = trainings(HACKED[HACK], 1, 0)
+    view = ReportView(tmp_path)
+    assert view.state()["watches"] == []
+    with watch_of(tmp_path / "watch", second(), []) as watch:
+        for rollouts in steps_of(series):
+            watch.offer(list(map(_scored, rollouts)))
+        while watch.to_json()["queued"]:
+            threading.Event().wait(0.02)
+        watch.folder.sync()
+        alarms = cast("list[dict[str, Any]]", watch.to_json()["alarms"])
+        shown = pluralrm("show", str(tmp_path / "watch"), "--json", cwd=tmp_path)
+        assert json.loads(shown.stdout)["alarms"] == alarms != []
+        text = " ".join(pluralrm("show", str(tmp_path / "watch"), cwd=tmp_path).stdout.split())
+    assert all(" ".join(f"ALARM {alarm['claim']}: {alarm['message']}".split()) in text for alarm in alarms)
+    [entry] = cast("list[dict[str, object]]", view.state()["watches"])
+    assert entry["alarm"] is True
+    assert f"after {len(lines(tmp_path / 'watch')):,} prompts" in str(entry["text"])
+
+
+def _scored(rollout: dict[str, Any]) -> WatchRequest:
+    """Return a rollout with the rewards that the trainer got."""
+    return _request(rollout)._replace(rewards=tuple(float(answer.split()[1]) for answer in rollout["candidates"]))
 
 
 def _request(rollout: dict[str, Any]) -> WatchRequest:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    path: Path = typer.Argument(..., metavar="RUN", help="A run's folder."),
+    path: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or a training watch's."),
     item: str = typer.Option("", "--item", "-i", help="One item: posts, answers, scores, what the model saw."),
     by: str = typer.Option(
         "", "--by", metavar="TAG", help="By a tag: each group, the worst, the gap; 'domain': every metric."
@@ -32,7 +32,10 @@ def show(
 ) -> None:
     """Show one run: its numbers and where they come from; or one item, exactly as the model saw it."""
     from pluralrm.runs import find_runs, load_run
+    from pluralrm.runs.records import RUN
 
+    if not RUN.holds(path) and _show_watch(path, as_json=as_json):
+        return
     folders = find_runs([path])
     if len(folders) > 1:
         names = "\n  ".join(str(folder) for folder in folders[:20])
@@ -45,6 +48,29 @@ def show(
         if not as_json and run.rows:
             first = next((row for row in run.rows if not row.open), run.rows[0])
             note(f"one item: pluralrm show {run.path} --item {first.item}")
+
+
+def _show_watch(path: Path, *, as_json: bool) -> bool:
+    """Print what a training watch says so far, and return True; False where the folder holds none."""
+    from pluralrm.serve.watch import ROLLOUTS, WATCH, WatchFolder, summary, verdict
+
+    if not WATCH.holds(path):
+        return False
+    folder = WatchFolder.read(path)
+    facts = {"verdict": verdict(folder.series), **summary(folder)}
+    if as_json:
+        print_json(facts)
+        return True
+    watch = folder.manifest
+    context = f" under {watch.condition}" * (watch.condition != "none")
+    print_wrapped(f"{watch.reward}{context}, watched by {watch.second}: {facts['verdict']}", style="bold")
+    for alarm in cast("Sequence[Mapping[str, object]]", facts["alarms"]):
+        lines = ", ".join(map(str, cast("Sequence[int]", alarm["read"])))
+        print_wrapped(f"ALARM {alarm['claim']}: {alarm['message']}", style="red")
+        print_wrapped(f"read lines {lines} of {path / ROLLOUTS}", first="  ", indent="    ")
+    for kind, count in folder.failures.most_common():
+        print_wrapped(f"{counted(count, 'score')} of {watch.second} failed: {kind}", style="yellow")
+    return True
 
 
 def _show_item(run: "Run", name: str, *, as_json: bool) -> None:

@@ -21,6 +21,7 @@ from pluralrm.report.sections import RunSource
 from pluralrm.runs import load_manifest, load_run
 from pluralrm.runs.records import ROWS, RUN, WORKERS
 from pluralrm.runs.store import is_merged_shard
+from pluralrm.serve.watch import ROLLOUTS, WATCH, WatchFolder, verdict
 
 _EVERY = 1.0
 """Seconds between two looks at the folder."""
@@ -92,6 +93,7 @@ class ReportView:
     _seen: object = None
     _ended: object = None
     _sources: dict[Path, tuple[object, RunSource]] = field(default_factory=dict)
+    _watched: dict[Path, tuple[int, Mapping[str, object]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.page = waiting_page()
@@ -99,7 +101,18 @@ class ReportView:
     def state(self) -> Mapping[str, object]:
         """Return how far each run is, and which version of the page there is, for the page's script."""
         runs = [asdict(run) for run in runs_progress(self.root)]
-        return {"version": self.version, "problem": self.problem, "runs": runs}
+        return {"version": self.version, "problem": self.problem, "runs": runs, "watches": self._watches()}
+
+    def _watches(self) -> list[Mapping[str, object]]:
+        """Return what each training watch below the folder says; one without a line yet is left out."""
+        for file in self.root.rglob(WATCH.manifest):
+            with suppress(PluralrmError, OSError):
+                size = (file.parent / ROLLOUTS).stat().st_size
+                if self._watched.get(file, (0, {}))[0] != size:
+                    folder = WatchFolder.read(file.parent)
+                    text = f"{folder.manifest.reward}, watched by {folder.manifest.second}: {verdict(folder.series)}"
+                    self._watched[file] = size, {"text": text, "alarm": bool(folder.series.alarms)}
+        return [entry for _, (_, entry) in sorted(self._watched.items())]
 
     def look(self, *, growing: bool = True) -> None:
         """Draw the page anew if a run ended since it was drawn or, where they are `growing`, has more rows."""

@@ -98,10 +98,20 @@ class WatchFolder(Journal[WatchManifest]):
         self.others_failed = 0
         self._keys = set[str]()
 
-    def _resume(self) -> None:
-        super()._resume()
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return what a folder holds; it is not opened, so a watch may go on there."""
+        folder = cls(path, WATCH.read(path))
+        folder._take_all()
+        return folder
+
+    def _take_all(self) -> None:
         for line in WATCH.lines(self.path / ROLLOUTS, WatchLine, lambda line: line.key):
             self._take(line)
+
+    def _resume(self) -> None:
+        super()._resume()
+        self._take_all()
         if not WATCH.holds(self.path):
             self.write(self.manifest)
 

@@ -31,6 +31,11 @@
     var shards = state.runs.filter(function (run) { return run.shard && run.state === "complete"; }).length;
     if (shards) { said.push(shards + " of them shards, which 'pluralrm merge' unites"); }
     open.forEach(function (run) { list.append(line(run)); });
+    state.watches.forEach(function (watch) {
+      var row = make("li", "watch");
+      row.append(make("span", "chip " + (watch.alarm ? "bad" : "good"), watch.alarm ? "ALARM" : "watch"), " ", watch.text);
+      list.append(row);
+    });
     box.hidden = false;
     box.replaceChildren(make("p", "muted", said.join(", ") + (state.problem ? ". Not drawn anew: " + state.problem : "")), list);
     if (state.version !== version) { offer(state.version); }
