@@ -192,6 +192,21 @@ def test_what_neighbouring_questions_share_is_computed_once(opened):
             assert value[0].tolist() == pytest.approx(plain_head(plain, ask.ids), abs=TOLERANCE)
 
 
+def test_what_is_computed_together_has_a_bound_however_much_is_shared(opened):
+    from pluralrm.models.neural.trees import grow
+
+    engine, _ = opened("llama", "head")
+    engine.budget = 32
+    profile = tuple(range(5, 105))
+    groups = [
+        [pooled((*profile, *((question + 7 * place) % 190 + 5 for place in range(10))), None)] for question in range(90)
+    ]
+    portions = list(engine._portions(groups))
+    assert [group for portion in portions for group in portion.groups] == groups
+    assert len(portions) < 9
+    assert all(grow(portion.groups).tokens <= 8 * engine.budget for portion in portions)
+
+
 FEW = st.lists(st.integers(20, 21), min_size=1, max_size=24).map(tuple)
 """Sequences of two tokens: they share beginnings of every length, end inside each other, and part often."""
 

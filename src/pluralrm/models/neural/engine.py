@@ -180,13 +180,13 @@ class Engine:
             shared = common_prefix((portion.groups[-1][0].needed, group[0].needed)) if packed and portion.packed else 0
             joins = shared >= size * _LEAST_SHARED
             limit = self.budget * (_PASSES_SHARED if joins else 1) if packed else _PADDED_AT_ONCE
-            size = max(size - shared, -(-size // 16))  # or equal groups would be one portion, however many
-            if portion.groups and (used + size > limit or packed != portion.packed):
+            further = max(size - shared, -(-size // 16))  # or equal groups would be one portion, however many
+            if portion.groups and (used + further > limit or packed != portion.packed):
                 yield portion
-                portion, used = Portion([], packed=packed), 0
+                portion, used, further = Portion([], packed=packed), 0, size
             portion = portion._replace(packed=packed)
             portion.groups.append(group)
-            used += size
+            used += further
         if portion.groups:
             yield portion
 
