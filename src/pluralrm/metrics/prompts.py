@@ -142,8 +142,10 @@ def _shares(row: Row) -> dict[str, float]:
 
 def _top(row: Row) -> list[int]:
     """Return the places of the candidates with the highest score; none where the item failed."""
-    scores = numbers(row)
-    return [] if scores is None else [index for index, score in enumerate(scores) if score == max(scores)]
+    if (scores := numbers(row)) is None:
+        return []
+    highest = max(scores)
+    return [index for index, score in enumerate(scores) if score == highest]
 
 
 def _one_favourite(side: RunItems, reason: str, *, macro: bool) -> Estimate:
@@ -178,19 +180,22 @@ class _Choice:
 
 def _picks(side: RunItems, dimensions: Sequence[str], reason: str) -> tuple[Pick, ...]:
     """Return a Pick for every level that stands to choose, by excess, the greatest first."""
-    choices = [choice for tag in dimensions for choice in _choices(side, tag)]
+    tops = list(map(_top, side.rows))
+    choices = [choice for tag in dimensions for choice in _choices(side, tag, tops)]
     picks = [_pick(choice, len(choices), constant=reason == CONSTANT) for choice in choices]
     return tuple(sorted(picks, key=lambda pick: (-pick.excess.value, pick.dimension, pick.level)))
 
 
-def _choices(side: RunItems, tag: str) -> list[_Choice]:
+def _choices(side: RunItems, tag: str, tops: Sequence[Sequence[int]]) -> list[_Choice]:
     levels = _levels(side.rows, tag)
     members: dict[str, list[Row]] = {level: [] for level in sorted(set(levels.values()))}
     shares: dict[str, list[tuple[float, float]]] = {level: [] for level in members}
-    for row in side.rows:
-        offered = [levels[row.tags["record"], name] for name in row.candidate_ids]
-        top = [offered[index] for index in _top(row)]
-        for level in set(offered) if len(set(offered)) > 1 else ():
+    for row, best in zip(side.rows, tops, strict=True):
+        record = row.tags["record"]
+        offered = [levels[record, name] for name in row.candidate_ids]
+        different = set(offered)
+        top = [offered[index] for index in best]
+        for level in different if len(different) > 1 else ():
             members[level].append(row)
             shares[level].append((top.count(level) / max(len(top), 1), offered.count(level) / len(offered)))
     dimension = tag.removeprefix(_WINNER)
@@ -205,8 +210,9 @@ def _levels(rows: Sequence[Row], tag: str) -> dict[tuple[str, str], str]:
     """Return the level of each candidate of each record: it stands in the tags of the group that the candidate wins."""
     levels = {(row.tags["record"], row.candidate_ids[winner(row)]): row.tags.get(tag, "") for row in rows}
     for row in rows:
+        record = row.tags["record"]
         for name in row.candidate_ids:
-            if not levels.get((row.tags["record"], name)):
+            if not levels.get((record, name)):
                 raise MetricError(f"item {row.item!r}: {name!r} wins no prompt of its record that has the tag {tag!r}.")
     return levels
 

@@ -257,7 +257,7 @@ def score_cell(  # noqa: PLR0913 - the verb of the package: each argument is a d
     account = Account(scorer, condition)
     try:
         with RunFolder(
-            path, manifest, account.tally, items=[open_row(item, benchmark) for item in items], fresh=fresh
+            path, manifest, account.tally, items=(open_row(item, benchmark) for item in items), fresh=fresh
         ) as folder:
             todo = [item for item in own if item.id not in folder.done]
             if todo:

@@ -14,7 +14,7 @@ import gzip
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -47,7 +47,10 @@ from pluralrm.shards import FolderMerger, FoundShard, ShardProgress, gzip_lines,
 
 
 class RunFolder(MeteredFolder[RunManifest]):
-    """One run, open for writing; `items` are the rows of all items as they count until they are scored."""
+    """One run, open for writing; `items` are the rows of all items as they count until they are scored.
+
+    They are read only where the folder has none.
+    """
 
     def __init__(
         self,
@@ -55,7 +58,7 @@ class RunFolder(MeteredFolder[RunManifest]):
         manifest: RunManifest,
         usage: Callable[[], Tally | None] = lambda: None,
         *,
-        items: Sequence[Row],
+        items: Iterable[Row],
         fresh: bool = False,
     ) -> None:
         super().__init__(path, RUN, manifest, usage, fresh=fresh)
@@ -93,7 +96,7 @@ class RunFolder(MeteredFolder[RunManifest]):
             items = read_items(self.path, self.manifest)
         else:
             items = ItemRows(self._items)
-            lines = "".join(map(records.row_line, self._items)).encode()
+            lines = "".join(map(records.row_line, items.values())).encode()
             replace_file(self.path / ITEMS, gzip.compress(lines, RUN.effort, mtime=0))
             self.manifest = self.manifest.model_copy(update={"items_hash": file_hash(self.path / ITEMS)})
         for row in read_rows(self.path, self.manifest, items, torn=True).values():
