@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import Outcome, Setup, Shape, Work
+from bench.scoring import config
 from pluralrm import load_benchmark
 from pluralrm.benchmarks.lamp_qa import COUNTS
 from pluralrm.benchmarks.rmgap import KEYS
@@ -48,7 +49,7 @@ def nothing(setup: Setup) -> Path:
     return setup.folder()
 
 
-starting = Shape("startup", "a process from its start to its end", nothing)
+starting = Shape("startup-process", "a process from its start to its end", nothing)
 
 
 @starting.side
@@ -177,18 +178,7 @@ def head_folder(setup: Setup) -> Path:
     import transformers
 
     folder = setup.folder()
-    config = transformers.Qwen2Config(
-        vocab_size=32_000,
-        hidden_size=setup.size(512, 32),
-        num_hidden_layers=setup.size(12, 2),
-        num_attention_heads=setup.size(8, 2),
-        num_key_value_heads=2,
-        intermediate_size=setup.size(1_536, 48),
-        max_position_embeddings=8_192,
-        num_labels=1,
-        pad_token_id=0,
-    )
-    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    transformers.AutoModelForSequenceClassification.from_config(config(quick=setup.quick)).save_pretrained(folder)
     return folder
 
 

@@ -298,10 +298,7 @@ OF_SCORE = {
     *(f"cli.{name}" for name in ("compare", "diagnostics", "options", "overview", "plan", "progress", "score")),
     *("progress", "specs"),
 }
-DRAWING = {
-    *("annotated_doc", "attr", "attrs", "linkify_it", "markdown_it", "mdurl", "pygments", "rich", "shellingham"),
-    *("typer", "typing_extensions"),
-}
+DRAWING = {"annotated_doc", "rich", "shellingham", "typer", "typing_extensions"}
 CHECKING = {"annotated_types", "pydantic", "pydantic_core", "typing_inspection"}
 """What typer loads to read options."""
 
