@@ -68,12 +68,12 @@ class Calls(NamedTuple):
 
     setup: Setup
     url: str
-    count: int
+    number: int
 
     def done(self, replies: int) -> Outcome:
         """Return the calls as units; a call without a reply is an error."""
-        if replies != self.count:
-            raise RuntimeError(f"{replies} replies to {self.count} calls")
+        if replies != self.number:
+            raise RuntimeError(f"{replies} replies to {self.number} calls")
         return Outcome(units=replies)
 
 
@@ -87,7 +87,7 @@ chat = Shape("chat", "5,660 calls of 50 ms, 64 at once", calls, unit="calls", ro
 
 @chat.side
 def ideal(data: Calls) -> Work:
-    return lambda: time.sleep(data.count * LATENCY / CONCURRENCY)
+    return lambda: time.sleep(data.number * LATENCY / CONCURRENCY)
 
 
 @chat.side
@@ -106,14 +106,14 @@ def plain_loop(data: Calls) -> Work:
     async def loop() -> int:
         slots = asyncio.Semaphore(CONCURRENCY)
         async with httpx2.AsyncClient(limits=limits, timeout=60) as client:
-            return len(await asyncio.gather(*(ask(client, slots, number) for number in range(data.count))))
+            return len(await asyncio.gather(*(ask(client, slots, number) for number in range(data.number))))
 
     return lambda: data.done(asyncio.run(loop()))
 
 
 def replies(data: Calls, cache: Path | None = None) -> Outcome:
     """Make the calls by `ServedChat`."""
-    requests = (ChatRequest((("user", f"{number} {PROMPT}"),)) for number in range(data.count))
+    requests = (ChatRequest((("user", f"{number} {PROMPT}"),)) for number in range(data.number))
     with ServedChat("m", url=data.url, settings=Settings(concurrency=CONCURRENCY, cache=cache)) as served:
         return data.done(sum(isinstance(reply, ChatReply) for reply in served.complete(requests)))
 
@@ -141,7 +141,7 @@ def served_chat_and_a_full_cache(data: Calls) -> Work:
 
 def judged_run(data: Calls, *, cached: bool) -> Work:
     """Return a run over items with the texts of pocket-prb: prompts of 5,000 characters, no two alike."""
-    pocket, pairs = load_benchmark("pocket-prb"), data.count // 2
+    pocket, pairs = load_benchmark("pocket-prb"), data.number // 2
     turns = islice(product(range(pairs), pocket.items), pairs)
     items = (replace(item, id=f"{item.id}-{turn}", cluster=f"{item.cluster}-{turn}") for turn, item in turns)
     benchmark = Benchmark(pocket.card, tuple(items))

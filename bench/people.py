@@ -91,7 +91,7 @@ def conversations(count: int, words: int) -> Iterator[dict[str, str]]:
 
 def _turns(opening: Slot, writer: Writer, rng: random.Random) -> dict[str, str]:
     """Return one to four turns of a row; some are without a choice, or with an equal or empty answer."""
-    cells = {}
+    cells: dict[str, str] = {}
     for turn in TURNS[: rng.choices((1, 2, 3, 4), (4, 3, 2, 1))[0]]:
         prompt, answers = opening if turn == "first" else writer.slot()
         luck = rng.random()

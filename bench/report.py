@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import Outcome, Setup, Shape, Work
-from pluralrm.api import load_runs
+from pluralrm import load_runs
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, Item, Post, Query, User, Verdict
 from pluralrm.metrics import leaderboard

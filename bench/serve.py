@@ -94,7 +94,7 @@ def clients(data: Rollouts) -> Work:
     def reward(pair: tuple[str, str]) -> tuple[float, float]:
         began = time.monotonic()
         [[value]] = client.rewards([{"prompt": pair[0], "candidates": [pair[1]]}])
-        return float(value), time.monotonic() - began
+        return float("nan") if value is None else value, time.monotonic() - began
 
     def work() -> Outcome:
         with ThreadPoolExecutor(CLIENTS) as threads:
