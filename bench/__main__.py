@@ -9,7 +9,7 @@ from fnmatch import filter as matching
 from pathlib import Path
 
 from bench import Shape
-from bench.run import LEGEND, environment, failures, load_shapes, measure, table, work
+from bench.run import LEGEND, environment, failures, load_shapes, measure, row, table, work
 
 
 def chosen(words: list[str], shapes: dict[str, Shape[object]]) -> list[Shape[object]]:
@@ -49,12 +49,14 @@ def main() -> None:
             needs = f" (needs {', '.join(shape.needs)})" if shape.needs else ""
             print(f"{shape.name:20} {shape.title}: {', '.join(shape.sides)}{needs}")
         return
-    lines = []
+    lines, around = [], environment()
+    print(*table([]), sep="\n", flush=True)
     for shape in selection:
         rounds = options.rounds or (2 if options.quick else shape.rounds)
-        lines += measure(shape, quick=options.quick, rounds=rounds, before=options.before, sides=options.sides)
-    around = environment()
-    print(*table(lines), "", LEGEND, around, sep="\n")
+        measured = measure(shape, quick=options.quick, rounds=rounds, before=options.before, sides=options.sides)
+        print(*(row(line) for line in measured), sep="\n", flush=True)
+        lines += measured
+    print("", LEGEND, around, sep="\n")
     if options.json:
         content = {"environment": around, "quick": options.quick, "lines": [asdict(line) for line in lines]}
         options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -238,18 +238,18 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
     """Yield the Markdown table, a row for each side."""
     yield f"| {' | '.join(COLUMNS)} |"
     yield "|---" * len(COLUMNS) + "|"
-    yield from (f"| {' | '.join(cells(line))} |" for line in lines)
+    yield from map(row, lines)
 
 
-def cells(line: Line) -> list[str]:
-    """Return the cells of a side; a failure stands where the time would."""
+def row(line: Line) -> str:
+    """Return the row of a side; a failure stands where the time would."""
     if not line.timings:
-        return [line.shape, line.side, line.failure, *[""] * (len(COLUMNS) - 3)]
+        return f"| {line.shape} | {line.side} | {line.failure} |{'  |' * (len(COLUMNS) - 3)}"
     timings = line.timings
     rates = [timing.units / timing.seconds for timing in timings if timing.units]
     peaks = [timing.peak for timing in timings if timing.peak is not None]
     figures = {name: [timing.figures[name] for timing in timings] for name in timings[0].figures}
-    return [
+    cells = (
         line.shape,
         line.side,
         spread([timing.seconds for timing in timings]) + (f"; then {line.failure}" if line.failure else ""),
@@ -260,7 +260,8 @@ def cells(line: Line) -> list[str]:
         "" if line.difference is None else f"{line.difference:.1g}",
         "; ".join(f"{name} {spread(values)}" for name, values in figures.items()),
         spread(line.loads),
-    ]
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def spread(values: Sequence[float]) -> str:

@@ -128,13 +128,13 @@ def sequences(name: str, setup: Setup) -> Sequences:
     return Sequences(groups(layout), layout.part, folder, shape, "cuda" if torch.cuda.is_available() else "cpu")
 
 
-def engine(data: Sequences) -> Work:
+def engine(data: Sequences, *, dtype: str = "float32") -> Work:
     """Return this package's engine, all groups at once."""
     from pluralrm.models.neural.folder import open_folder
     from pluralrm.models.neural.loading import LoadSettings, open_head
     from pluralrm.models.neural.trees import pooled
 
-    head = open_head(open_folder(str(data.folder), kind="hf"), LoadSettings(dtype="float32", device=data.device))
+    head = open_head(open_folder(str(data.folder), kind="hf"), LoadSettings(dtype=dtype, device=data.device))
     requests = [[pooled(ids, 0) for ids in group] for group in data.groups]
 
     def work() -> Outcome:
