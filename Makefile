@@ -39,7 +39,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-exchange test-verl test-vllm docs extras cli-page cassettes screenshot lint format package images torch bench bench-personal-curve clean
+.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-exchange test-verl test-vllm docs extras cli-page cassettes screenshot lint format package images torch bench bench-vllm bench-personal-curve clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -226,6 +226,12 @@ torch: $(VENV)/.core
 SHAPES ?= stats best-of report
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench $(SHAPES)
+
+# A real vLLM on the same cores, or with VLLM=its command on a GPU: a quarter of an hour on two cores.
+bench-vllm: $(VENV)/.dev $(VLLM)/.ready
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[hf,hub,chat]'
+	$(BIN)/python -m bench vllm --json build/bench-vllm.json
 
 # Two trainings of each algorithm on 50 to 400 users: about 20 minutes on two cores that do nothing else.
 bench-personal-curve: $(VENV)/.dev

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module, metadata, util
 from pathlib import Path
 from pkgutil import iter_modules
+from shutil import which
 from typing import IO, Protocol
 
 from bench import SHAPES, Outcome, Setup, Shape
@@ -20,6 +21,8 @@ from bench import SHAPES, Outcome, Setup, Shape
 ROOT = Path(__file__).parents[1]
 CLEAR = Path("/proc/self/clear_refs")
 """Linux forgets a process's peak memory when 5 is written here."""
+PROGRAMS = {"vllm": os.environ.get("VLLM", str(ROOT / ".vllm/bin/vllm")), "nvidia": "nvidia-smi"}
+"""What `needs` may name beside modules."""
 BEFORE = "before"
 COLUMNS = ("shape", "side", "wall, s", "CPU, s", "ratio", "per second", "peak, MiB", "difference", "figures", "load")
 LEGEND = (
@@ -151,6 +154,11 @@ def work(shape: str, sides: Sequence[str], *, quick: bool) -> None:
             print(json.dumps(asdict(opened.run(line.rstrip("\n")))), file=answers, flush=True)
 
 
+def has(name: str) -> bool:
+    """Return whether a program or a module is there."""
+    return bool(which(PROGRAMS[name]) if name in PROGRAMS else util.find_spec(name))
+
+
 def load_shapes(shape: str = "") -> dict[str, Shape[object]]:
     """Return all shapes by name; or, with a shape's name, those of its module, so that no other takes memory."""
     for module in iter_modules([str(Path(__file__).parent)]):
@@ -168,7 +176,7 @@ def measure(
     Where a module is missing or a process died, the line says so.
     """
     names = [side for side in shape.sides if not sides or side in sides]
-    missing = [name for name in shape.needs if util.find_spec(name) is None]
+    missing = [name for name in shape.needs if not has(name)]
     lines: dict[str, Line] = {}
     workers: dict[str, Worker] = {}
     try:

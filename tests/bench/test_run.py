@@ -10,9 +10,15 @@ from bench.run import COLUMNS, Line, Opened, failures, load_shapes, measure, pla
 from bench import SHAPES, Outcome, Shape, Work
 
 FOLDER = Path(__file__).parents[2] / "bench"
-MARKS = {"torch": pytest.mark.hf, "ray": pytest.mark.ray, "vllm": pytest.mark.vllm}
+MARKS = {
+    "nvidia": pytest.mark.gpu,
+    "vllm": pytest.mark.vllm,
+    "torch": pytest.mark.hf,
+    "ray": pytest.mark.ray,
+}
+"""The first of these that a shape needs says which tests it belongs to."""
 EVERY = [
-    pytest.param(shape, id=name, marks=[MARKS[module] for module in shape.needs if module in MARKS])
+    pytest.param(shape, id=name, marks=[MARKS[need] for need in shape.needs if need in MARKS][:1])
     for name, shape in load_shapes().items()
 ]
 
