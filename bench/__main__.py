@@ -47,7 +47,7 @@ def main() -> None:
     if options.list:
         for shape in selection:
             needs = f" (needs {', '.join(shape.needs)})" if shape.needs else ""
-            print(f"{shape.name:20} {shape.title}: {', '.join(shape.sides)}{needs}")
+            print(f"{shape.name:22} {shape.title}: {', '.join(shape.sides)}{needs}")
         return
     lines, around = [], environment()
     print(*table([]), sep="\n", flush=True)

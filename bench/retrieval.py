@@ -1,4 +1,4 @@
-"""Ranking: BM25 at the size of Personalized RewardBench, and embeddings against a per-user loop.
+"""Ranking by embeddings against a per-user loop; `startup-prb` ranks by words.
 
 The loop is the way published scripts go: a user's posts in batches of 16 in file order, the question apart, gradients
 recorded, each text as often as it occurs. Both sides run the packaged MiniLM in float32, cut at the same length: the
@@ -48,19 +48,6 @@ def requests(users: int, posts: int, seed: int) -> list[Request]:
         )
         for user in range(users)
     ]
-
-
-words = Shape(
-    "retrieval-bm25",
-    "2,830 users of 100 posts by BM25",
-    lambda setup: requests(setup.size(2_830, 5), 100, seed=1),
-    unit="posts",
-)
-
-
-@words.side
-def bm25(data: list[Request]) -> Work:
-    return lambda: Outcome(units=sum(map(len, Ranker().rank(data))))
 
 
 class Task(NamedTuple):
@@ -137,7 +124,7 @@ def per_user_loop(data: Task) -> Work:
 
 for limit in (512, 256):
     embed = Shape(
-        f"retrieval-embed-{limit}",
+        f"retrieval-{limit}",
         f"6 users of 76 posts by MiniLM, {limit} tokens",
         partial(task, limit),
         unit="posts",
