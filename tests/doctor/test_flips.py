@@ -1,6 +1,7 @@
 """What a dtype changes: every preference that differs from float32 is counted, and no failure pays."""
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
@@ -127,3 +128,21 @@ def test_fewer_items_are_compared_where_that_is_asked_for_and_none_in_float32(ta
     assert flips.pairs == 7
     assert look(f"hf:{taught}").flips is None
     assert "flips" not in look(f"hf:{taught}").to_json()
+
+
+@pytest.mark.hf
+def test_where_float32_does_not_fit_that_is_a_sign_and_the_others_stand(
+    taught: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from pluralrm.doctor import scores
+
+    def full(_: object) -> NoReturn:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(scores, "exact_twin", full)
+    result = look(f"hf:{taught},dtype=bfloat16")
+    assert signs(result)["flips"][1:4] == ("yellow", "not measured: no scores in float32", "CUDA out of memory")
+    assert result.flips is None
+    assert "speed" in signs(result)

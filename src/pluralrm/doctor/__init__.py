@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 
-from pluralrm.core import Benchmark, Condition, Estimate, Failure, Item, RewardModel, Row, Run, Score, Verdict
+from pluralrm.core import Benchmark, Condition, Estimate, Failure, Item, Query, RewardModel, Row, Run, Score, Verdict
 from pluralrm.display import Brief
-from pluralrm.errors import MetricError, RunError
+from pluralrm.errors import MetricError, ModelError, RunError
 from pluralrm.metrics.units import decision, numbers
 from pluralrm.runs.imported import FileVerdicts, rows_of
 from pluralrm.runs.records import GateRecord
@@ -103,7 +103,7 @@ def examine(
 
     A dtype other than float32 is compared with float32 on up to `limit` items.
     """
-    from pluralrm.doctor.scores import exact_twin, score_signs
+    from pluralrm.doctor.scores import score_signs
     from pluralrm.doctor.tokens import Pieces, TokenView, chosen, labels, length, look, spaced, token_signs, views
 
     items = chosen(benchmark, condition, item)
@@ -111,12 +111,10 @@ def examine(
     pieces = Pieces(model.folders[""])
     read = views(model, sample, pieces)
     view = next((view for view in read if isinstance(view, TokenView)), None)
-    queries = [look.query for look in (sample, *spaced(others, limit - 1))]
     flips = None
     if model.precision not in {"float32", "float64"}:
         by_id = {entry.id: entry for entry in items}
-        low, exact = list(model.score(queries)), list(exact_twin(model).score(queries))
-        flips = precision_flips([by_id[query.id] for query in queries], exact, low)
+        flips = _flips_of(model, [(by_id[each.query.id], each.query) for each in (sample, *spaced(others, limit - 1))])
     return Examination(
         model=model.spec,
         signs=(
@@ -124,14 +122,28 @@ def examine(
             length(model, [sample, *others]),
             *labels(model),
             *score_signs(model, [sample, *spaced(others, _SCORED - 1)], items=len(benchmark.items)),
-            *([] if flips is None else [flips.sign]),
+            *([flips.sign] if isinstance(flips, PrecisionFlips) else [flips] if flips else []),
         ),
         benchmark=benchmark.card.name,
         condition=condition.spec,
         item=sample.query.id,
         sample=tuple(read),
-        flips=flips,
+        flips=flips if isinstance(flips, PrecisionFlips) else None,
     )
+
+
+def _flips_of(model: "NeuralModel", pairs: "Sequence[tuple[Item, Query]]") -> "PrecisionFlips | Sign":
+    """Return what the model's dtype changes; a sign that says why where float32 does not fit into memory."""
+    from pluralrm.doctor.scores import exact_twin
+
+    items, queries = zip(*pairs, strict=True)
+    try:
+        # First, and gone before the model itself is opened: both together may not fit.
+        exact = list(exact_twin(model).score(queries))
+    except (ModelError, MemoryError, RuntimeError) as exc:
+        remedy = "Look where float32 fits, or at a smaller model of the family"
+        return Sign("flips", "yellow", "not measured: no scores in float32", str(exc)[:200], remedy)
+    return precision_flips(items, exact, list(model.score(queries)))
 
 
 TOLERANCE = 1e-4
