@@ -106,7 +106,8 @@ def _by_halves(means: Crossed, bound: float) -> float:
 
 
 FLIPS = 10_000
-_BLOCK = 512
+_BLOCK, _STRIP = 512, 128
+"""Patterns drawn at once, and multiplied at once: as floats, 128 x 2,830 stay in the cache, which is twice as fast."""
 _MOST_LEVELS = 16
 _Bits = NDArray[np.int8]
 
@@ -325,13 +326,17 @@ def _sums(parts: FloatArray) -> Callable[[_Bits], FloatArray]:
     counts are exact in 32 bits, at half the cost, and on the grid so are their multiples: the same sums, bit for bit.
     """
     levels = _levels(parts)
-    if not levels:
-        return lambda bits: parts.T @ bits.astype(np.float64).T
 
-    def sums(bits: _Bits) -> FloatArray:
+    def of_strip(bits: _Bits) -> FloatArray:
+        if not levels:
+            return parts.T @ bits.astype(np.float64).T
         flipped = bits.astype(np.float32)
         terms = (level.value * (level.holds @ flipped[:, level.clusters].T).astype(np.float64) for level in levels)
         return reduce(np.add, terms)
+
+    def sums(bits: _Bits) -> FloatArray:
+        strips = [of_strip(bits[start : start + _STRIP]) for start in range(0, len(bits), _STRIP)]
+        return np.concatenate(strips, axis=1)
 
     return sums
 
