@@ -110,3 +110,9 @@ def test_a_cluster_in_two_strata_is_refused() -> None:
         bootstrap_means([1.0, 0.0], ["a", "a"], strata=["x", "y"])
     with pytest.raises(MetricError, match="0 values and 0 clusters"):
         bootstrap_means([], [])
+
+
+def test_counts_in_strips_are_those_of_all_draws_at_once() -> None:
+    blocks = resample_counts(np.zeros(7, dtype=np.intp), seed=5, resamples=501)
+    drawn = np.random.default_rng(5).integers(0, 7, (501, 7), dtype=np.int32)
+    assert np.array_equal(np.vstack(list(blocks)), [np.bincount(row, minlength=7) for row in drawn])

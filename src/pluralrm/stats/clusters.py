@@ -356,8 +356,8 @@ def means_of_sums(
 
 
 RESAMPLES = 10_000
-_BLOCK = 500
-"""Resamples drawn at once: 500 x 2,830 counts stay in the cache, which is three times as fast as all at once."""
+_BLOCK, _STRIP = 500, 32
+"""Resamples multiplied at once, and counted at once: 32 x 2,830 numbers of 8 bytes stay in the cache."""
 
 
 def resample_counts(strata: IntArray, *, seed: int = 0, resamples: int = RESAMPLES) -> Iterator[FloatArray]:
@@ -380,6 +380,10 @@ def on_grid(array: FloatArray) -> FloatArray:
 
 
 def _counts(rng: np.random.Generator, rows: int, clusters: int) -> FloatArray:
-    drawn = rng.integers(0, clusters, (rows, clusters), dtype=np.int32)
-    drawn += (np.arange(rows, dtype=np.int32) * clusters)[:, None]
-    return np.bincount(drawn.ravel(), minlength=rows * clusters).reshape(rows, clusters).astype(np.float64)
+    counts = np.empty((rows, clusters))
+    first = np.arange(_STRIP)[:, None] * clusters
+    for start in range(0, rows, _STRIP):
+        strip = counts[start : start + _STRIP]
+        drawn = rng.integers(0, clusters, strip.shape, dtype=np.int32) + first[: len(strip)]
+        strip[:] = np.bincount(drawn.ravel(), minlength=strip.size).reshape(strip.shape)
+    return counts
