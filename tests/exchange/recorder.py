@@ -53,7 +53,7 @@ class Recorder:
     def _call(self) -> None:
         self.calls += 1
         if self.calls - 1 == self.breaks_at:
-            raise OSError("disk full\nmore of it")
+            raise OSError("disk of http://me:key@a.b/ full\nmore of it")
 
 
 def log_to(tracker: Recorder, words: list[str] | None = None) -> TrackerLog:

@@ -121,10 +121,12 @@ def files(folder: Path) -> Iterator[bytes]:
 
 
 SCORED = """
-import sys
+import socket, sys
 from pathlib import Path
 from typer.testing import CliRunner
 from pluralrm.cli import app
+hosts = []
+socket.getaddrinfo = lambda *host, **_: hosts.append(host) or []
 def ran(*more):
     words = ["score", "pocket-prb", "-m", "bm25", "-c", "raw:10", "--controls", "--limit", "20", "--json", "-o", "runs"]
     result = CliRunner().invoke(app, [*words, *more])
@@ -134,6 +136,7 @@ ran()
 assert {path.name for path in Path().iterdir()} == {"home", "runs"}
 assert not {"trackio", "wandb", "mlflow"} & set(sys.modules)
 assert len({ran("--log", sys.argv[1]) for _ in range(2)}) == 1
+assert hosts == []
 print(ran())
 """
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from pluralrm import api
 from pluralrm.cli import app
 from pluralrm.errors import SpecError
 from pluralrm.exchange import trackers
 from pluralrm.exchange.tracking import TrainingLog, key, log_runs, log_study
+from pluralrm.metrics import summary
 from pluralrm.runs import load_runs, score
 from pluralrm.training.measures import TrainingProgress
 from pluralrm.training.records import PpoEvaluation, PpoStep, TrainingFolder, read_lines
@@ -106,7 +108,7 @@ def test_a_tracker_that_breaks_costs_nothing_but_itself(folder: Path, breaks_at:
         log_runs(log, load_runs(folder))
         log_study(log, "again", [{"side": "a", "column": "b", "model": "c", "value": 1.0}], folder)
     assert tracker.calls == breaks_at + 1
-    assert words == ["--log: disk full; nothing more is logged. The same command logs what is missing"]
+    assert words == ["--log: disk of http://a.b/ full; nothing more is logged. The same command logs what is missing"]
 
 
 def test_a_study_is_its_models_and_its_table(folder: Path, logged: Recorder) -> None:
@@ -141,7 +143,15 @@ def test_the_same_is_printed_where_the_tracker_breaks(tmp_path: Path, monkeypatc
     assert (broken.exit_code, broken.stdout) == (plain.exit_code, plain.stdout)
     notes = [line for line in broken.stderr.splitlines() if line.startswith("--log")]
     assert notes[0] == "--log: numbers, settings and figures go to https://a.b, project 'pluralrm'; no text of a user"
-    assert notes[1].startswith("--log: disk full")
+    assert notes[1].startswith("--log: disk of")
+
+
+def test_python_takes_the_same_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(trackers.TRACKERS, "wandb", lambda _: tracker)
+    tracker = Recorder(breaks_at=4)
+    with pytest.warns(UserWarning, match=r"^--log: disk of"):
+        run = api.score("pocket-prb", "longest", limit=4, out=tmp_path, log="wandb:board")
+    assert tracker.values("longest")["pocket-prb/none/accuracy"] == summary(run).metrics["accuracy"].value
 
 
 # ---------------------------------------------------------------- trainings

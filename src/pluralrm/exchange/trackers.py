@@ -12,6 +12,7 @@ import os
 import re
 import struct
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -135,13 +136,24 @@ class TrackerLog:
         if self._tracker is None:
             return None
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # the libraries greet there, in the midst of --json
+            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # they greet amidst --json
+                warnings.simplefilter("ignore")  # what is lost is said below, once
                 return call(self._tracker)
         except Exception as exc:  # noqa: BLE001 - whatever a library raises: disk, network, its own bugs
-            reason = next(iter(str(exc).strip().splitlines()), type(exc).__name__)
+            reason = _brief(next(iter(str(exc).strip().splitlines()), type(exc).__name__))
             self._say(f"--log: {reason}; nothing more is logged. The same command logs what is missing")
             self._tracker = None
             return None
+
+
+_LONGEST = 200
+"""Letters of a library's error."""
+
+
+def _brief(text: str) -> str:
+    """Return the beginning of an error, without user and password of a URL in it."""
+    safe = re.sub(r"//[^/@\s]*@", "//", text)
+    return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."
 
 
 def _silent(text: str) -> None:
@@ -240,6 +252,8 @@ class TrackioTracker:
         self._library.finish()
         if self._local and (rows := len(self._rows()) - self._rows_before) < self._sent:
             raise RunError(f"trackio has {rows} of {self._sent} entries in {self.store}")
+        if not self._local and self._stored.has_pending_data(self.project):
+            raise RunError(f"{self.store} is away; trackio keeps what it did not take, and sends it the next time")
 
     def _send(self, values: Mapping[str, object], step: int) -> None:
         self._run.log(dict(values), step=step)
@@ -262,7 +276,9 @@ class WandbTracker:
         self._online = chosen.mode in {"online", "shared", "run"}
         self.project = project or chosen.project or PROJECT
         self.host = _elsewhere(chosen.base_url) if self._online else ""
-        self.store = self.host or (chosen.base_url if self._online else f"{chosen.wandb_dir} ({chosen.mode})")
+        self.store = self.host or (
+            chosen.base_url if self._online else f"{chosen.wandb_dir} (WANDB_MODE={chosen.mode})"
+        )
         if self._online and not self._library.login(prompt=False, verify=False):
             raise SpecError(f"--log wandb: no key for {chosen.base_url}; run 'wandb login', or set WANDB_MODE=offline")
 
