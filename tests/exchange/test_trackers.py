@@ -73,7 +73,7 @@ def child(folder: Path, *words: str) -> "subprocess.Popen[str]":
 
 def ran(folder: Path, *words: str) -> str:
     process = child(folder, *words)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     return out
 
@@ -238,7 +238,7 @@ def test_a_store_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None:
         "--log",
         "trackio",
     )
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     assert "longest" in out
     assert err.count("nothing more is logged") == 1
