@@ -147,8 +147,8 @@ def test_the_same_is_printed_where_the_tracker_breaks(tmp_path: Path, monkeypatc
 
 
 def test_python_takes_the_same_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(trackers.TRACKERS, "wandb", lambda _: tracker)
     tracker = Recorder(breaks_at=4)
+    monkeypatch.setitem(trackers.TRACKERS, "wandb", lambda _: tracker)
     with pytest.warns(UserWarning, match=r"^--log: disk of"):
         run = api.score("pocket-prb", "longest", limit=4, out=tmp_path, log="wandb:board")
     assert tracker.values("longest")["pocket-prb/none/accuracy"] == summary(run).metrics["accuracy"].value
