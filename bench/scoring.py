@@ -80,12 +80,6 @@ def groups(layout: Layout) -> list[list[Ids]]:
     return [[prompt + tokens(layout.answer) + (2, 3) for _ in range(layout.answers)] for prompt in prompts]
 
 
-def __getattr__(name: str) -> "transformers.Qwen2Config":
-    if name == "CONFIG":
-        return config()
-    raise AttributeError(name)
-
-
 class Sequences(NamedTuple):
     """What is scored, by which weights, where."""
 
