@@ -1,4 +1,4 @@
-"""Against vLLM: our engine and a real `vllm serve` of the same weights in turn, our client, what a judge's order saves.
+"""Against vLLM: our engine and a real `vllm serve` of the same weights in turn, and our client.
 
 vLLM is that of `make test-vllm` (`.vllm`), or the command in VLLM. It is stopped (SIGSTOP) whenever it is not its turn:
 idle, it spins for a second. Before each run its prefix cache is emptied. On a GPU both run there, in bfloat16 too.
@@ -52,7 +52,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 # ---------------------------------------------------------------- weights and server
 
 
-def write_weights(folder: Path, *, judge: bool = False) -> Path:
+def write_weights(folder: Path) -> Path:
     """Write weights of Qwen2's shape and a tokenizer of single bytes; return the folder."""
     import torch
     import transformers
@@ -61,12 +61,7 @@ def write_weights(folder: Path, *, judge: bool = False) -> Path:
     from bench.scoring import config
 
     torch.manual_seed(0)
-    if judge:
-        language = transformers.AutoModelForCausalLM.from_config(config())
-        _only_yes_and_no(language)
-        language.save_pretrained(folder)
-    else:
-        transformers.AutoModelForSequenceClassification.from_config(config()).save_pretrained(folder)
+    transformers.AutoModelForSequenceClassification.from_config(config()).save_pretrained(folder)
     named = ("<pad>", "<a>", "<end>", "YES", "NO")
     symbols = (*named, *sorted(pre_tokenizers.ByteLevel.alphabet()))
     tokenizer = Tokenizer(models.BPE({symbol: number for number, symbol in enumerate(symbols)}, []))
@@ -78,17 +73,6 @@ def write_weights(folder: Path, *, judge: bool = False) -> Path:
     )
     fast.save_pretrained(folder)
     return folder
-
-
-def _only_yes_and_no(model: "torch.nn.Module") -> None:  # type: ignore[name-defined] # noqa: F821
-    """Make every other token unlikely: one number of a state is large wherever, and counts against them."""
-    import torch
-
-    with torch.no_grad():
-        model.model.embed_tokens.weight[:, 0] = 1.0
-        head = model.lm_head.weight
-        head[:, 0] = -4.0
-        head[3:5, 0] = 0.0
 
 
 @dataclass(frozen=True)
@@ -182,11 +166,11 @@ def _group(pid: int) -> int:
 
 
 @cache
-def serve(dtype: str, *words: str, judge: bool = False) -> Server:
+def serve(dtype: str, *words: str) -> Server:
     """Return a server of new weights; one per process, for the warm-up too."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
-    write_weights(folder / "m", judge=judge)
+    write_weights(folder / "m")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -375,57 +359,3 @@ def _judged(server: Server, score: "Callable[[list[Query]], Iterator[Verdict]]",
         scores = [number for verdict in score(queries) for number in verdict.scores]
     results = [score for score in scores if isinstance(score, float)]
     return Outcome(results, units=len(results), seconds=watch.seconds, figures=watch.figures)
-
-
-# ---------------------------------------------------------------- a judge that asks about several users in turn
-
-
-def interleaved(setup: Setup) -> "list[Query]":
-    """Return four questions of each user, none next to another of the same user."""
-    from pluralrm.core import Post, Query, UserView
-
-    draw = random.Random(0)
-    users = [
-        UserView(f"u{user}", tuple(Post(f"p{user}-{post}", text(draw, 100)) for post in range(10)))
-        for user in range(setup.size(8, 3))
-    ]
-    return [
-        Query(f"q{turn}-{user.id}", text(draw, 30), (text(draw, 60), text(draw, 60)), user)
-        for turn in range(setup.size(4, 2))
-        for user in users
-    ]
-
-
-judge = Shape(
-    "vllm-judge",
-    "verifier of 8 users x 4 questions, a cache for 4 users",
-    interleaved,
-    unit="answers",
-    needs=("vllm", "torch", "transformers"),
-    rounds=3,
-    tolerance=2e-3,
-)
-
-
-def _behind(queries: "list[Query]", *, one_by_one: bool) -> Work:
-    """Return a judge's scores on a server whose cache holds half of the users."""
-    from pluralrm.http import Settings
-    from pluralrm.models.judge import open_judge
-
-    cache_of = ("--num-gpu-blocks-override", "80", "--block-size", "128")
-    server = serve("float32", *cache_of, *TUNED, judge=True)
-    spec = f"judge:{NAME},url={server.url}/v1,style=verifier,max_tokens=1"
-    model = open_judge(spec, settings=Settings())
-    return partial(_judged, server, model._verdicts if one_by_one else model.score, queries)  # noqa: SLF001
-
-
-@judge.side
-def grouped(queries: "list[Query]") -> Work:
-    """Return a judge that asks about one user after another."""
-    return _behind(queries, one_by_one=False)
-
-
-@judge.side
-def item_order(queries: "list[Query]") -> Work:
-    """Return one that asks about the items as they come."""
-    return _behind(queries, one_by_one=True)
