@@ -132,7 +132,7 @@ class NeuralModel:
             yield self._verdict(entry, values)
 
     def workload(self, queries: Iterable[Query]) -> Workload:
-        """Return what the network would compute: a token that a query's conversations share counts once in packs."""
+        """Return what the network computes at most: in packs a token that a query's conversations share counts once."""
         work = Workload()
         for query in queries:
             requests = self._assembled(query).group
