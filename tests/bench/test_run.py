@@ -34,7 +34,8 @@ def played(shape: Shape[object], rounds: int = 1) -> list[Line]:
 
 @pytest.mark.parametrize("shape", EVERY)
 def test_every_shape_runs_at_its_smallest_size(shape: Shape[object]) -> None:
-    lines = played(shape)
+    # Ray keeps the token and the address of the first cluster of a process.
+    lines = measure(shape, quick=True, rounds=1) if "ray" in shape.needs else played(shape)
     rows = list(table(lines))[2:]
     assert len(rows) == len(shape.sides) >= 1
     for row, side in zip(rows, shape.sides, strict=True):

@@ -386,9 +386,10 @@ def side_by_side(work: Callable[[T], R], tasks: Iterable[T], streams: int) -> It
         yield from map(work, chain(first, coming))
         return
     threads = torch.get_num_threads()
+    each = max(1, threads // streams)
     waiting: deque[Future[R]] = deque()
     try:
-        with ThreadPoolExecutor(streams, initializer=torch.set_num_threads, initargs=(threads // streams,)) as pool:
+        with ThreadPoolExecutor(streams, initializer=torch.set_num_threads, initargs=(each,)) as pool:
             try:
                 for task in chain(first, coming):
                     waiting.append(pool.submit(work, task))
