@@ -105,7 +105,7 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     Rows are kept below `out`; the same call resumes them. Of several combinations, one that cannot be scored is left
     out with a warning. `seed` orders candidates of benchmarks opened here; `shard="2/7"` is a part; `log` a tracker.
     """
-    board = opened_log(log, warnings.warn)
+    board = opened_log(log, warnings.warn, sharded=bool(shard))
     verb: Callable[..., Any] = partial(score_shard, shard=shard) if shard else score_cell
     several = bool(shard) or any(isinstance(argument, list | tuple) for argument in (benchmark, model, condition))
     if on and not all(isinstance(entry, str) for entry in (*_listed(model), *_listed(condition))):

@@ -299,6 +299,8 @@ OF_SCORE = {
     *("progress", "specs"),
 }
 DRAWING = {"annotated_doc", "rich", "shellingham", "typer", "typing_extensions"}
+MARKDOWN = {"attr", "linkify_it", "markdown_it", "mdurl", "pygments", "uc_micro"}
+"""What rich loads for Markdown, which no help here is written in."""
 CHECKING = {"annotated_types", "pydantic", "pydantic_core", "typing_inspection"}
 """What typer loads to read options."""
 
@@ -308,10 +310,10 @@ CHECKING = {"annotated_types", "pydantic", "pydantic_core", "typing_inspection"}
     [
         ("import pluralrm", set[str](), set[str]()),
         ("import pluralrm.cli", {"cli"}, DRAWING),
-        (HELP.format(["--help"]), OF_HELP, DRAWING),
-        (HELP.format([]), OF_HELP, DRAWING),
+        (HELP.format(["--help"]), OF_HELP, DRAWING | MARKDOWN),
+        (HELP.format([]), OF_HELP, DRAWING | MARKDOWN),
         (HELP.format(["--version"]), OF_HELP, DRAWING),
-        (HELP.format(["score", "--help"]), OF_HELP | OF_SCORE, DRAWING | CHECKING),
+        (HELP.format(["score", "--help"]), OF_HELP | OF_SCORE, DRAWING | MARKDOWN | CHECKING),
     ],
 )
 def test_importing_and_helping_load_these_modules_alone(

@@ -146,6 +146,14 @@ def test_the_same_is_printed_where_the_tracker_breaks(tmp_path: Path, monkeypatc
     assert notes[1].startswith("--log: disk of")
 
 
+def test_a_shard_is_not_logged_and_nothing_of_it_is_scored(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="--log and --shard: a shard has no estimate yet"):
+        api.score("pocket-prb", "longest", "none", shard="1/2", log="wandb", out=tmp_path)
+    words = ["score", "pocket-prb", "-m", "longest", "-c", "none", "--shard", "1/2", "--log", "wandb", "-o"]
+    assert "a shard has no estimate yet" in str(CliRunner().invoke(app, [*words, str(tmp_path)]).exception)
+    assert not list(tmp_path.iterdir())
+
+
 def test_python_takes_the_same_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = Recorder(breaks_at=4)
     monkeypatch.setitem(trackers.TRACKERS, "wandb", lambda _: tracker)

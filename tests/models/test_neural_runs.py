@@ -16,19 +16,9 @@ from tests.builders import bakery
 from tests.cli.test_verbs import pluralrm
 from tests.forked import Forked
 from tests.models.neural.asking import TOLERANCE
-from tests.models.neural.tiny import language_folder, reward_folder
+from tests.models.neural.tiny import reward_folder
 
 pytestmark = pytest.mark.hf
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with three tiny models in it."""
-    desk = tmp_path_factory.mktemp("desk")
-    reward_folder(desk / "head")
-    language_folder(desk / "lm")
-    language_folder(desk / "base", seed=1)
-    return desk
 
 
 def test_every_kind_scores_from_the_command_line(desk: Path) -> None:

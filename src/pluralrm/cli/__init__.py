@@ -8,7 +8,6 @@ import sys
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
@@ -102,21 +101,6 @@ def _docstring(module: str, function: str) -> str:
     return cleandoc(source[start : source.index('"""', start)])
 
 
-def _load_drawing() -> None:
-    """Load what typer draws pages with, less the parts of rich that no page here needs and that take a third of it."""
-    unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
-    if not sys.modules.keys().isdisjoint({"typer.rich_utils", *unused}):
-        return
-    for name, member in unused.items():
-        sys.modules[name] = ModuleType(name)
-        setattr(sys.modules[name], member, type(member, (), {}))
-    try:
-        import_module("typer.rich_utils")
-    finally:
-        for name in unused:
-            del sys.modules[name]
-
-
 def _unused() -> None:
     """Stand for a command that is listed and not called."""
 
@@ -141,8 +125,6 @@ def main() -> None:
     allow_any_encoding()
     completes = "_PLURALRM_COMPLETE" in os.environ  # the shell asks about any of the commands
     called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    if not called or not {"-h", "--help"}.isdisjoint(sys.argv):
-        _load_drawing()
     try:
         command_line(None if completes else called)()
     except OutageError as exc:

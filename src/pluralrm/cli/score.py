@@ -40,7 +40,7 @@ from pluralrm.cli.overview import View, note_more
 from pluralrm.cli.plan import DRY_RUN, RATE, print_plan, settings_of
 from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, command, interruptible
 from pluralrm.cli.terminal import clean, console, note, print_json, print_wrapped
-from pluralrm.errors import ConditionError, ModelError, PluralrmError, RunError, ServiceError, SpecError, together
+from pluralrm.errors import ConditionError, ModelError, PluralrmError, RunError, ServiceError, together
 from pluralrm.progress import JobStep, size_of, steps_of
 
 if TYPE_CHECKING:
@@ -218,9 +218,7 @@ def score_cells(cells: "Sequence[GridCell]", how: GridOptions) -> ScoredCells:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
     from pluralrm.exchange.trackers import opened_log
 
-    if how.log and how.shard:
-        raise SpecError("--log and --shard: a shard has no estimate yet; after 'merge', score with --log alone")
-    result = ScoredCells([], [], [], [], opened_log(how.log, note, note))
+    result = ScoredCells([], [], [], [], opened_log(how.log, note, note, sharded=how.shard is not None))
     for cell in cells:
         if cell.skip is not None:
             note(f"skipped {_title(cell)}: {cell.skip}")

@@ -160,13 +160,16 @@ def _silent(text: str) -> None:
     del text
 
 
-def opened_log(text: str, say: Say, done: Say = _silent) -> TrackerLog:
+def opened_log(text: str, say: Say, done: Say = _silent, *, sharded: bool = False) -> TrackerLog:
     """Return the log that `LIBRARY` or `LIBRARY:PROJECT` names; an idle one for ''.
 
-    A host elsewhere is named by `say` before anything is sent there; `done` hears where the numbers are.
+    A host elsewhere is named by `say` before anything is sent there; `done` hears where the numbers are. SpecError for
+    the work of a shard.
     """
     if not text:
         return TrackerLog(None, say, done)
+    if sharded:
+        raise SpecError("--log and --shard: a shard has no estimate yet; after 'merge', score with --log alone")
     library, _, project = text.partition(":")
     if library not in TRACKERS:
         raise SpecError(f"--log {text}: unknown tracker {library!r}.{did_you_mean(library, TRACKERS)}")

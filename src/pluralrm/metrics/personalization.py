@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from pluralrm.conditions.loans import LENT
-from pluralrm.core import Estimate, Role, Row, Run
+from pluralrm.core import Estimate, Role, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import SIGNIFICANT, paired
@@ -39,7 +39,7 @@ from pluralrm.metrics.contrast import (
 )
 from pluralrm.metrics.estimates import measure
 from pluralrm.metrics.roles import Roles, roles
-from pluralrm.metrics.units import numbers, once
+from pluralrm.metrics.units import decision, once
 from pluralrm.stats import Interval, holm, share_interval
 from pluralrm.stats.intervals import ratio_of_means
 from pluralrm.text import bounds, counted, points
@@ -411,18 +411,12 @@ def _changed(members: Roles, control: Role) -> Estimate:
     if own.table and swapped.table and own.table.top.shape == swapped.table.top.shape:
         changed = (own.table.top != swapped.table.top).any(axis=1).astype(np.float64)
     else:
-        pairs = zip(map(_best, own.rows), map(_best, swapped.rows), strict=True)
+        pairs = zip(map(decision, own.rows), map(decision, swapped.rows), strict=True)
         changed = np.array([float(best != other if best and other else control == "least") for best, other in pairs])
     means = own.means(changed, macro=members.macro)
     same = own.same_as(swapped) and not changed.any()
     interval = Interval(0.0, None, None, SAME) if same else share_interval(means)
     return paired(interval, own, swapped, scope=over(own, macro=members.macro))
-
-
-def _best(row: Row) -> set[int]:
-    """Return the places of the candidates with the highest score; none where the item failed."""
-    scores = numbers(row)
-    return set() if scores is None else {index for index, score in enumerate(scores) if score == max(scores)}
 
 
 class _Recipe(NamedTuple):

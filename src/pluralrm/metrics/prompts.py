@@ -12,7 +12,7 @@ from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import RunItems, paired, places_by
 from pluralrm.metrics.estimates import FIXED, ByTag, by_tag, remark
-from pluralrm.metrics.units import CONSTANT, groups, numbers, structure, winner
+from pluralrm.metrics.units import CONSTANT, decision, groups, structure, winner
 from pluralrm.stats import Interval, cluster_means, difference_interval, share_interval
 
 _WINNER = "winner:"
@@ -136,16 +136,8 @@ def _shares(row: Row) -> dict[str, float]:
     A failed item counts as one that is wrong: its winner earns nothing and the others share what there is.
     So failing on the prompts that a model would get wrong gains nothing.
     """
-    top = _top(row) or [index for index in range(len(row.scores)) if index not in row.best]
+    top = list(decision(row)) or [index for index in range(len(row.scores)) if index not in row.best]
     return {name: (index in top) / len(top) for index, name in enumerate(row.candidate_ids)}
-
-
-def _top(row: Row) -> list[int]:
-    """Return the places of the candidates with the highest score; none where the item failed."""
-    if (scores := numbers(row)) is None:
-        return []
-    highest = max(scores)
-    return [index for index, score in enumerate(scores) if score == highest]
 
 
 def _one_favourite(side: RunItems, reason: str, *, macro: bool) -> Estimate:
@@ -163,7 +155,7 @@ def _one_favourite(side: RunItems, reason: str, *, macro: bool) -> Estimate:
 
 def _same_favourite(rows: Sequence[Row]) -> float:
     """Return 1 where one candidate is strictly on top in every row; a tie at the top or a failure makes it 0."""
-    tops = [_top(row) for row in rows]
+    tops = list(map(decision, rows))
     favourites = {row.candidate_ids[top[0]] for row, top in zip(rows, tops, strict=True) if top}
     return float(len(favourites) == 1 and all(len(top) == 1 for top in tops))
 
@@ -180,7 +172,7 @@ class _Choice:
 
 def _picks(side: RunItems, dimensions: Sequence[str], reason: str) -> tuple[Pick, ...]:
     """Return a Pick for every level that stands to choose, by excess, the greatest first."""
-    tops = list(map(_top, side.rows))
+    tops = list(map(decision, side.rows))
     choices = [choice for tag in dimensions for choice in _choices(side, tag, tops)]
     picks = [_pick(choice, len(choices), constant=reason == CONSTANT) for choice in choices]
     return tuple(sorted(picks, key=lambda pick: (-pick.excess.value, pick.dimension, pick.level)))

@@ -54,8 +54,10 @@ def numbers(row: Row) -> list[float] | None:
 
 def decision(row: Row) -> tuple[int, ...]:
     """Return the candidates with the highest score; none where the item failed."""
-    scores = numbers(row)
-    return () if scores is None else tuple(i for i, score in enumerate(scores) if score == max(scores))
+    if (scores := numbers(row)) is None:
+        return ()
+    highest = max(scores)
+    return tuple(index for index, score in enumerate(scores) if score == highest)
 
 
 def top_credit(row: Row) -> float:

@@ -52,8 +52,7 @@ def study(
     """Do what a study lacks, write study.json and study.html to the folder `out`, and return what was found.
 
     Equal folders give equal bytes. Models named in `fresh`, and a policy, begin anew; `settings` say how servers are
-    asked; `display` shows how far the steps are; `on` names a cluster; `listener` hears of each
-    training step.
+    asked; `display` shows how far the steps are; `on` names a cluster; `listener` hears of each training step.
     """
     declared = file if isinstance(file, StudyDeclaration) else read_study(file)
     folder = Path(out)

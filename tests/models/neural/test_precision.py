@@ -24,16 +24,6 @@ from tests.models.neural.tiny import language_folder, reward_folder
 pytestmark = pytest.mark.hf
 
 
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with three tiny models in it."""
-    desk = tmp_path_factory.mktemp("desk")
-    reward_folder(desk / "head")
-    language_folder(desk / "lm")
-    language_folder(desk / "base", seed=1)
-    return desk
-
-
 def test_a_dtype_other_than_float32_stands_in_the_manifest_and_on_every_screen(desk: Path) -> None:
     words = ["-m", "hf:head", "-m", "hf:head,dtype=bfloat16", "-c", "none", "--limit", "3", "-o", "dtypes"]
     assert pluralrm("score", "pocket-prb", *words, cwd=desk).returncode == 0

@@ -99,7 +99,7 @@ class Piece(NamedTuple):
 def grow(groups: Sequence[Sequence[StateRequest]]) -> Trie:
     """Return the trie of some groups. A token has at most log2(sequences) chains before its own.
 
-    Where sequences part, the chain goes on with the part that most of them share, and the others begin chains.
+    Where sequences part, the chain continues with the part that most of them share, and the others begin chains.
     """
     distinct = {ask.needed for group in groups for ask in group}
     cut = common_prefix(distinct)
