@@ -112,8 +112,10 @@ def _run(words: list[str], cwd: Path, environment: dict[str, str], streams: Sequ
         opened = os.open(stream, os.O_WRONLY | os.O_CREAT | os.O_NOCTTY)
         os.dup2(opened, number)
         os.close(opened)
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - a new file object over the stream, as at the start
-    sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
+    # New file objects over the streams, as at the start.
+    encoding = environment.get("PYTHONIOENCODING")
+    sys.stdout = open(1, "w", closefd=False, encoding=encoding)  # noqa: SIM115
+    sys.stderr = open(2, "w", closefd=False, encoding=encoding, errors="backslashreplace", buffering=1)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)

@@ -43,9 +43,12 @@ def source(path: Path) -> Source:
 def _read(path: Path, _changed: int) -> Source:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    found = Source(len(text.splitlines()), [], [], list(_assigned(tree)), [], sorted(set(_variables(tree))))
+    found = Source(len(text.splitlines()), [], [], list(_assigned(tree)), [], [])
     parts: set[int] = set()
-    for node in ast.walk(tree):  # an f-string comes before its parts
+    variables: set[tuple[int, str]] = set()
+    for node, inside in _nodes(tree):  # an f-string comes before its parts
+        if inside and isinstance(node, _BINDING):
+            variables.update(_variables(node))
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 found.functions.append((node.lineno, node.name, (node.end_lineno or node.lineno) - node.lineno + 1))
@@ -57,6 +60,7 @@ def _read(path: Path, _changed: int) -> Source:
                 found.strings.append((node.lineno, "".join(pieces)))
             case ast.Constant(value=str(literal)) if id(node) not in parts:
                 found.strings.append((node.lineno, literal))
+    found.variables.extend(sorted(variables))
     return found
 
 
@@ -67,26 +71,30 @@ def _assigned(tree: ast.Module) -> Iterator[str]:
                 yield name
 
 
-_Scope = (
-    ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_SCOPES = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
+_BINDING = (ast.arg, ast.Name, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 
 
-def _variables(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in (inner for scope in ast.walk(tree) if isinstance(scope, _Scope) for inner in _inside(scope)):
-        match node:
-            case ast.arg(arg=str(name)) | ast.Name(id=name, ctx=ast.Store()):
-                yield node.lineno, name
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                yield node.lineno, name
+def _variables(node: ast.AST) -> Iterator[tuple[int, str]]:
+    match node:
+        case ast.arg(arg=str(name)) | ast.Name(id=name, ctx=ast.Store()):
+            yield node.lineno, name
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield node.lineno, name
 
 
-def _inside(scope: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is in a function or comprehension; the fields of a class in it are no variables."""
-    for child in ast.iter_child_nodes(scope):
-        if not isinstance(child, ast.ClassDef):
-            yield child
-            yield from _inside(child)
+def _nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield each node, and whether it is in a function or comprehension; the fields of a class in it are not."""
+    stack: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while stack:
+        node, inside = stack.pop()
+        yield node, inside
+        inside = inside or isinstance(node, _SCOPES)
+        children = [(child, inside and not isinstance(child, ast.ClassDef)) for child in ast.iter_child_nodes(node)]
+        stack += reversed(children)
 
 
 def python_files(root: Path) -> list[Path]:

@@ -279,3 +279,13 @@ _LIGATURE = re.compile(r"(?<=-)(?=-)|(?<=[`'])(?=[`'])|(?<=,)(?=,)|(?<=[?!])(?=`
 def _latex(text: str) -> str:
     parts = _LIGATURE.split(visible(text))
     return "{}".join("".join(_LATEX.get(mark, mark) for mark in part) for part in parts)
+
+
+_INTERPOLATION = re.compile(r"(\\*)\$\{")
+_BEFORE_QUOTE = re.compile(r"(\\*)('|$)")
+
+
+def hydra_quoted(text: str) -> str:
+    """Return a text quoted for Hydra, where backslashes count before a quote or a `${` alone."""
+    whole = _INTERPOLATION.sub(r"\1\1\\${", text)
+    return _BEFORE_QUOTE.sub(lambda match: f"{2 * match[1]}{chr(92) if match[2] else ''}{match[2]}", whole)

@@ -3,8 +3,6 @@
 import http.client
 import json
 import random
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -18,6 +16,7 @@ from pluralrm.annotate.plan import AnnotationPlan, write_plan
 from pluralrm.annotate.server import AnnotationLimits, configured
 from pluralrm.annotate.service import AnnotationDesk, ServerAddress, listening
 from pluralrm.annotate.store import ADMIN, Store, key_of, new_token, token_hash
+from tests.serve.running import begun
 
 UNLIMITED = AnnotationLimits(requests=10_000_000, refused=10_000_000)
 ANY_PORT = ServerAddress(port=0)
@@ -112,38 +111,30 @@ class Child:
     """`pluralrm annotate serve` in a process of its own, on a port that stays the same."""
 
     def __init__(self, folder: Path, port: int = 0, *, words: Sequence[str] = ()) -> None:
-        self._command = [
-            sys.executable,
-            "-c",
-            "from pluralrm.cli import main; main()",
-            "annotate",
-            "serve",
-            str(folder),
-        ]
-        self._words = list(words)
+        self._folder, self._words = folder, list(words)
         self.port, self.links = port, dict[str, str]()
         self.start()
 
     def start(self) -> None:
         """Start, and wait until it says that it listens."""
-        words = [*self._command, "--port", str(self.port), *self._words]
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        first = self.process.stdout.readline()
-        assert first.startswith("Serving at http://127.0.0.1:"), (first, self.process.communicate())
+        words = ["annotate", "serve", str(self._folder), "--port", str(self.port), *self._words]
+        self.process, self._output = begun(words, self._folder.parent, {})
+        first = self._output.readline()
+        assert first.startswith("Serving at http://127.0.0.1:"), (first, self.process.wait(240))
         self.port = int(first.split(":")[2].strip("/\n"))
 
     def read_links(self, count: int) -> None:
         """Take the links that are printed."""
-        assert self.process.stdout is not None
         for _ in range(count):
-            name, link = self.process.stdout.readline().rstrip("\n").split("\t")
+            name, link = self._output.readline().rstrip("\n").split("\t")
             self.links[name] = link.partition("#")[2]
 
-    def kill(self) -> None:
-        """Kill it, as a power cut would, but for the disk."""
+    def kill(self) -> int:
+        """Kill it, as a power cut would, but for the disk; return how it ended."""
         self.process.kill()
-        self.process.communicate()
+        code = self.process.wait(240)
+        self._output.close()
+        return code
 
 
 # ---------------------------------------------------------------- what people say

@@ -77,8 +77,7 @@ def judgments_after(kills: int, tmp_path: Path) -> int:
             goal = total * (number + rng.random()) / kills * 0.9
             while len(read_submissions(folder)) < goal:
                 time.sleep(0.02)
-            child.kill()
-            died.append(child.process.returncode)
+            died.append(child.kill())
             child.start()
 
     try:

@@ -103,9 +103,10 @@ def newest(child: Child) -> JsonRow:
     return child.load("prb")
 
 
-@pytest.fixture
-def cold(hub: Hub, tmp_path: Path) -> Iterator[Child]:
-    with Child(hub.url, tmp_path) as process:
+@pytest.fixture(scope="module")
+def cold(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    """A child that has no copy of anything; it stays so as long as the hub refuses whatever it asks."""
+    with Child(hub.url, tmp_path_factory.mktemp("cold")) as process:
         yield process
 
 

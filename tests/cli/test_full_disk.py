@@ -1,15 +1,18 @@
 """Folders that are made in one go, on a disk that fills up: one message, exit 2, and nothing that looks finished."""
 
 import os
+import resource
 import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.forked import command, start
+from tests import forked
+from tests.forked import Forked, command, start
 
 COMMAND = (sys.executable, "-c", "from pluralrm.cli import main; main()")
 FIT = ("fit", "bt", "--train", "simulated:users=30,items=1,posts=2,pairs=6,seed=1")
@@ -22,6 +25,12 @@ def _left(folder: Path, mount: str = "") -> str:
     return f"find {mount or folder} -type f ! -name .lock -printf '%f '"
 
 
+def _limited(blocks: int, *work: Any) -> None:
+    """Run a command whose files may each have so many blocks of 1,024 bytes, and no more."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * blocks,) * 2)
+    forked._run(*work)
+
+
 @pytest.mark.parametrize(
     ("words", "blocks"),
     [(PLAN, 1), (FIT, 8), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((PLAN, 8), (FIT, 1)))],
@@ -29,14 +38,14 @@ def _left(folder: Path, mount: str = "") -> str:
 def test_a_limit_on_files_is_one_message_and_leaves_nothing_whole(
     tmp_path: Path, words: tuple[str, ...], blocks: int
 ) -> None:
-    typed = shlex.join([*COMMAND, *words, "-o", str(tmp_path / "out")])
-    done = subprocess.run(
-        ["bash", "-c", f"ulimit -f {blocks}; {typed}"], capture_output=True, text=True, check=False, env={**os.environ}
-    )
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert f"cannot write {tmp_path / 'out'}" in done.stderr.replace("\n", " ")
-    left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock")
+    out, streams = tmp_path / "made" / "out", [tmp_path / "stdout", tmp_path / "stderr"]
+    out.parent.mkdir()
+    code = Forked(_limited, blocks, [*words, "-o", str(out)], tmp_path, dict(os.environ), streams).wait(240)
+    complaint = streams[1].read_text()
+    assert code == 2, complaint
+    assert "Traceback" not in complaint
+    assert f"cannot write {out}" in complaint.replace("\n", " ")
+    left = sorted(path.name for path in out.parent.rglob("*") if path.is_file() and path.name != ".lock")
     assert left == (["fit.json"] if words is FIT else [])
 
 

@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -21,6 +19,7 @@ from pluralrm.http import Settings
 from pluralrm.policies.policy import Draw
 from pluralrm.specs import LISTED
 from pluralrm.training.rewards import parse_shaping
+from tests.forked import command
 
 GROUPS = {
     "Start": ["demo", "evaluate", "list", "score", "merge", "compare", "report", "show", "view"],
@@ -47,8 +46,8 @@ def _option(verb: str, flag: str) -> Any:
 
 def test_verbs_stand_in_groups() -> None:
     groups: dict[str, list[str]] = {}
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined] # the app is a group
-        groups.setdefault(command.rich_help_panel, []).append(name)
+    for name, verb in get_command(app).commands.items():  # type: ignore[attr-defined] # the app is a group
+        groups.setdefault(verb.rich_help_panel, []).append(name)
     assert {name: sorted(verbs) for name, verbs in groups.items()} == {
         name: sorted(verbs) for name, verbs in GROUPS.items()
     }
@@ -101,9 +100,7 @@ def _completed(words: str, tmp_path: Path) -> list[str]:
         "COMP_WORDS": f"pluralrm {words}",
         "COMP_CWORD": str(len(words.split(" "))),
     }
-    started = [sys.executable, "-c", "from pluralrm.cli import app; app(prog_name='pluralrm')"]
-    done = subprocess.run(started, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    return done.stdout.split()
+    return command([], cwd=tmp_path, environment=environment).stdout.split()
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Broken:
 
 def pluralrm(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     whole = {**os.environ, "COLUMNS": "80", **environment}
-    if not any(name.startswith(("PYTHON", "HF_")) for name in environment):  # which are read at the start
+    if not any(name.startswith(("PYTHONHASHSEED", "HF_")) for name in environment):  # which are read at the start
         return command(words, cwd=cwd, environment=whole)
     started = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words]
     return subprocess.run(started, cwd=cwd, env=whole, capture_output=True, text=True, check=False)

@@ -15,9 +15,6 @@ from pluralrm.serve.client import RewardClient
 from tests.forked import command
 from tests.serve.running import Child, asked, begun
 
-FOUND = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])}
-"""With the models of these tests."""
-
 
 def one(text: str) -> list[dict[str, object]]:
     return [{"prompt": "Q?", "candidates": [text, ""]}]  # two, for a class of one's own may compare them
@@ -25,7 +22,7 @@ def one(text: str) -> list[dict[str, object]]:
 
 def test_a_server_that_cannot_score_any_more_ends_and_says_so_by_its_exit_code(tmp_path: Path) -> None:
     """It does not linger with 503, for whoever watches the process to take it for a server."""
-    server = Child("python:tests.serve.models:Panics", "--run", "r1", cwd=tmp_path, environment=FOUND)
+    server = Child("python:tests.serve.models:Panics", "--run", "r1", cwd=tmp_path)
     client = RewardClient(server.url, run="r1", seconds=240, policy="mask")
     assert client.rewards(one("rye")) == [[3.0, 0.0]]
     client._seconds = 1.0
@@ -35,7 +32,7 @@ def test_a_server_that_cannot_score_any_more_ends_and_says_so_by_its_exit_code(t
 
 
 def test_a_model_that_never_comes_back_does_not_keep_an_impatient_server(tmp_path: Path) -> None:
-    server = Child("python:tests.serve.models:Stuck", "--run", "r1", cwd=tmp_path, environment=FOUND)
+    server = Child("python:tests.serve.models:Stuck", "--run", "r1", cwd=tmp_path)
     waits = threading.Thread(target=_asks_in_vain, args=(server.url,))
     waits.start()
     client = RewardClient(server.url, run="r1", seconds=240)

@@ -31,7 +31,6 @@ from tests.forked import command
 from tests.policies_in_training import HACKED, SANE, Series, trainings
 from tests.serve.models import Read, ReadSecond
 from tests.serve.running import Child, asked, running
-from tests.serve.test_ending import FOUND
 
 HACK = "length, 30 steps of 64"
 READS = ("python:tests.serve.models:Read", "-c", "recent:1", "--watch", "python:tests.serve.models:ReadSecond")
@@ -240,7 +239,7 @@ def test_a_killed_server_loses_no_written_line_and_the_watch_resumes(tmp_path: P
     words = (*READS, "--run", "r1", "--watch-out", "w", "--watch-share", "1", "--watch-rate", "1000000")
     [series] = trainings(HACKED[HACK], 1, 0)
     batches = list(steps_of(series))
-    server = Child(*words, cwd=tmp_path, environment=FOUND)
+    server = Child(*words, cwd=tmp_path)
     for rollouts in batches[:10]:
         RewardClient(server.url, run="r1").rewards(rollouts)
     while asked(server.url, "/watch", None)[1]["queued"]:
@@ -248,7 +247,7 @@ def test_a_killed_server_loses_no_written_line_and_the_watch_resumes(tmp_path: P
     while len(kept := (tmp_path / "w" / ROLLOUTS).read_bytes()) < 1000:
         threading.Event().wait(0.05)
     server.kill()
-    server = Child(*words, cwd=tmp_path, environment=FOUND)
+    server = Child(*words, cwd=tmp_path)
     before = asked(server.url, "/watch", None)[1]["prompts"]
     assert before >= kept.count(b"\n")
     for rollouts in batches[10:]:

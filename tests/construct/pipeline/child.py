@@ -7,8 +7,8 @@ from pluralrm.construct.pipeline import build
 from pluralrm.http import Settings
 from tests.construct.pipeline.worlds import PIPELINE, flour, opened
 
-if __name__ == "__main__":
-    url, place, count = sys.argv[1:]
+
+def main(url: str, place: str, count: str) -> int:
     with opened(Path(place), url, settings=Settings(concurrency=4)) as (folder, pools):
         built = build(PIPELINE, flour(int(count)), folder, pools)
         if built.complete:
@@ -16,4 +16,8 @@ if __name__ == "__main__":
             from tests.construct.pipeline.released import released
 
             release(built, *released(built))
-    sys.exit(0 if built.complete else 3)
+    return 0 if built.complete else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

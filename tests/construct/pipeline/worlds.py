@@ -9,7 +9,6 @@
 import json
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,6 +45,7 @@ from pluralrm.core import Failure
 from pluralrm.http import Settings
 from pluralrm.templates import Template
 from tests.fake_chat import Action, FakeChat, Seen, reply, reset, say, status, truncated
+from tests.forked import Forked
 
 # ---------------------------------------------------------------- the pipeline
 
@@ -271,23 +271,21 @@ def decisions(folder: Path) -> dict[str, list[dict[str, object]]]:
     return found
 
 
-def kills(command: Sequence[str], server: FakeChat, *, times: int, gap: tuple[int, int], seed: int = 0) -> int:
-    """Start a child so often, and kill it after some more calls, by chance from `gap`; return how many died of it.
+def kills(begin: Callable[[], Forked], server: FakeChat, *, times: int, gap: tuple[int, int], seed: int = 0) -> int:
+    """Begin a child so often, and kill it after some more calls, by chance from `gap`; return how many died of it.
 
     A child that ends before its kill ends the series: there is nothing left to do.
     """
     rng = random.Random(seed)
     for number in range(times):
         goal = len(server.requests) + rng.randint(*gap)
-        child = subprocess.Popen(
-            command, cwd=Path(__file__).parents[3], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        child = begin()
         while len(server.requests) < goal and child.poll() is None:
             time.sleep(0.001)
         time.sleep(rng.random() * 0.01)  # also between two calls, and while a decision is written
-        child.send_signal(signal.SIGKILL)
-        _, complaint = child.communicate()
-        if child.returncode != -signal.SIGKILL:
-            assert child.returncode == 0, complaint.decode()
+        child.kill()
+        code = child.wait(240)
+        if code != -signal.SIGKILL:
+            assert code == 0
             return number
     return times

@@ -1,9 +1,6 @@
 """A server that fails and a process that is killed: nothing becomes a default, nothing is paid twice, all adds up."""
 
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,16 +10,12 @@ from pluralrm.construct.prb import prb_pipeline, roles
 from pluralrm.construct.prb.products import Chosen, Contrary, Marks, Published
 from pluralrm.http import Settings
 from tests.construct.pipeline.worlds import contents, decisions, faulty, kills
-from tests.construct.prb.child import RULES, flawed
+from tests.construct.prb.child import RULES, flawed, main
 from tests.construct.prb.worlds import GIVEN, OPPOSED, World, name_of, named, question
 from tests.fake_chat import FakeChat
+from tests.forked import Forked
 
-ROOT = Path(__file__).parents[3]
 REASONS = {"unwritten", "unjudged", "unreadable", "adherence", "quality", "format", "length", "unchanged", "similar"}
-
-
-def child(url: str, place: Path, records: int) -> list[str]:
-    return [sys.executable, "-m", "tests.construct.prb.child", url, str(place), str(records)]
 
 
 def require_adds_up(built: Built) -> None:
@@ -90,20 +83,17 @@ def test_an_unreadable_judge_is_no_approval(tmp_path: Path) -> None:
 def died_without_a_trace(place: Path, *, times: int, gap: tuple[int, int], records: int) -> int:
     """Return how many kills hit, once it is seen that they changed nothing."""
     with FakeChat(flawed().answer, latency=0.005) as server:
-        died = kills(child(server.url, place / "killed", records), server, times=times, gap=gap, seed=times)
-        _run(child(server.url, place / "killed", records))
+        words = (server.url, str(place / "killed"), str(records))
+        died = kills(lambda: Forked(main, *words), server, times=times, gap=gap, seed=times)
+        assert Forked(main, *words).wait(240) == 0
         calls, at_once = len(server.requests), server.most_at_once
-        _run(child(server.url, place / "whole", records))
+        assert Forked(main, server.url, str(place / "whole"), str(records)).wait(240) == 0
         extra = 2 * calls - len(server.requests)
     assert contents(place / "killed" / "release") == contents(place / "whole" / "release")
     assert decisions(place / "killed") == decisions(place / "whole")
     assert 0 <= extra <= at_once * died
     assert named(place / "whole") == {"q005": ("chosen", "quality")}
     return died
-
-
-def _run(command: Sequence[str]) -> None:
-    subprocess.run(command, cwd=ROOT, check=True)
 
 
 @pytest.mark.slow

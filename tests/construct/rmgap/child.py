@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.construct.rmgap.worlds import released_from
 
-if __name__ == "__main__":
+
+def main(*words: str) -> int:
     given = argparse.ArgumentParser()
     given.add_argument("url")
     given.add_argument("place", type=Path)
@@ -17,4 +18,8 @@ if __name__ == "__main__":
     given.add_argument("--shuffled", action="store_true")
     given.add_argument("--concurrency", type=int, default=4)
     given.add_argument("--window", type=int, default=256)
-    sys.exit(0 if released_from(**vars(given.parse_args())) else 3)
+    return 0 if released_from(**vars(given.parse_args(words))) else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -15,22 +15,21 @@ from pluralrm.errors import RunError
 from pluralrm.http import Settings
 from tests.builders import edit_json
 from tests.construct.pipeline.worlds import decisions, faulty, kills
+from tests.construct.rmgap.child import main
 from tests.construct.rmgap.scripted import Script
 from tests.construct.rmgap.worlds import answering, build_of, mixed, opened, options, records, released, released_from
 from tests.fake_chat import FakeChat
+from tests.forked import Forked
 
 ROOT = Path(__file__).parents[3]
-
-
-def child(url: str, place: Path, count: int, *more: str) -> list[str]:
-    return [sys.executable, "-m", "tests.construct.rmgap.child", url, str(place), str(count), *more]
 
 
 def _died_without_a_trace(tmp_path: Path, count: int, times: int) -> int:
     """Return how many kills hit, once it is seen that they changed nothing."""
     concurrency, models = 4, 8
     with FakeChat(answering(Script(mixed(count))), latency=0.01) as server:
-        died = kills(child(server.url, tmp_path / "killed", count), server, times=times, gap=(20, 60))
+        words = (server.url, str(tmp_path / "killed"), str(count))
+        died = kills(lambda: Forked(main, *words), server, times=times, gap=(20, 60))
         released_from(server.url, tmp_path / "killed", count, concurrency=concurrency)
         calls = len(server.requests)
         released_from(server.url, tmp_path / "whole", count, concurrency=concurrency)
@@ -57,7 +56,8 @@ def test_order_hash_seed_window_and_concurrency_change_no_byte(tmp_path: Path) -
     count = 9
     with FakeChat(answering(Script(mixed(count)))) as server:
         released_from(server.url, tmp_path / "one", count)
-        command = child(server.url, tmp_path / "other", count, "--shuffled", "--concurrency", "1", "--window", "3")
+        words = (server.url, str(tmp_path / "other"), str(count), "--shuffled", "--concurrency", "1", "--window", "3")
+        command = [sys.executable, "-m", "tests.construct.rmgap.child", *words]
         subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
     assert released(tmp_path / "one") == released(tmp_path / "other")
 

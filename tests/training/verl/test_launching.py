@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from shutil import copytree
+from typing import NamedTuple
 
 import pytest
 
@@ -36,14 +38,28 @@ class Thrice:
 """
 
 
+class Ended(NamedTuple):
+    """A training that has ended: its folder, its last word, its exit status and what it printed."""
+
+    folder: Path
+    word: str
+    code: int
+    said: str
+    complained: str
+
+
+def with_stand_in(place: Path) -> Path:
+    """Return the folder of an exported training, with a program of three lines where verl would be."""
+    done = export(what(), place / "it's $(my) out", SMALL)
+    stand_in = place / "stand-in" / "verl" / "trainer"
+    stand_in.mkdir(parents=True)
+    (stand_in / "main_ppo.py").write_text(TRAINER)
+    return done.folder
+
+
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
-    """An exported training, with a program of three lines where verl would be."""
-    done = export(what(), tmp_path / "it's $(my) out", SMALL)
-    place = tmp_path / "stand-in" / "verl" / "trainer"
-    place.mkdir(parents=True)
-    (place / "main_ppo.py").write_text(TRAINER)
-    return done.folder
+    return with_stand_in(tmp_path)
 
 
 def launched(folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -91,21 +107,32 @@ def gone(folder: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("word", "code"), [("end", 0), ("fail", 7)])
-def test_the_script_trains_against_its_own_server_and_takes_it_along(word: str, code: int, exported: Path) -> None:
-    process = launched(exported, word)
+def ended(folder: Path, word: str) -> Ended:
+    process = launched(folder, word)
     said, complained = process.communicate(timeout=240)
-    assert process.returncode == code, complained
-    assert "{'score': 4.0}" in said
-    told = json.loads((exported / "seen.json").read_text())
+    return Ended(folder, word, process.returncode, said, complained)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """A training that has ended well."""
+    return ended(with_stand_in(tmp_path_factory.mktemp("trained")), "end")
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_the_script_trains_against_its_own_server_and_takes_it_along(code: int, trained: Ended, tmp_path: Path) -> None:
+    done = trained if code == 0 else ended(with_stand_in(tmp_path), "fail")
+    assert done.code == code, done.complained
+    assert "{'score': 4.0}" in done.said
+    told = json.loads((done.folder / "seen.json").read_text())
     words = told["words"]
-    assert words[-1] == word
+    assert words[-1] == done.word
     worker = "+ray_kwargs.ray_init.runtime_env.env_vars.PLURALRM_REWARD"
     assert f"{worker}_URL='{told['url']}'" in words
     [place] = [one for one in words if one.startswith("data.train_files='/")]
-    assert place.partition("=")[2] == "'" + str(exported / "train.parquet").replace("'", "\\'") + "'"
+    assert place.partition("=")[2] == "'" + str(done.folder / "train.parquet").replace("'", "\\'") + "'"
     assert "reward.custom_reward_function.path='pkg://pluralrm.serve.trainers'" in words
-    assert gone(exported)
+    assert gone(done.folder)
 
 
 def test_a_class_of_one_s_own_rewards_from_the_folder_where_it_was_exported(tmp_path: Path) -> None:
@@ -183,22 +210,18 @@ def test_the_script_alone_interrupted_ends_both(exported: Path) -> None:
     assert gone(exported)
 
 
-def test_checkpoints_of_another_reward_are_not_gone_on_with(exported: Path) -> None:
+def test_checkpoints_of_another_reward_are_not_gone_on_with(trained: Ended, tmp_path: Path) -> None:
     """verl resumes from whatever checkpoint it finds."""
-    first = launched(exported, "end")
-    assert first.communicate(timeout=240)
+    exported = Path(copytree(trained.folder.parent, tmp_path / "copy")) / trained.folder.name
     [out] = [file.parent for file in exported.glob("*/server.env")]
     (out / "checkpoints").mkdir()
-    again = launched(exported, "end")
-    again.communicate(timeout=240)
-    assert (first.returncode, again.returncode) == (0, 0)
+    assert ended(exported, "end").code == 0
     script = exported / "launch.sh"
     script.write_text(script.read_text().replace("serve longest", "serve shortest"))
     (exported / "seen.json").unlink()
-    other = launched(exported, "end")
-    _, complained = other.communicate(timeout=240)
-    assert other.returncode == 5
-    assert "trained against another reward server" in complained
+    other = ended(exported, "end")
+    assert other.code == 5
+    assert "trained against another reward server" in other.complained
     assert not (exported / "seen.json").exists()
 
 

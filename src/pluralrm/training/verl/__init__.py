@@ -20,6 +20,7 @@ from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.pool import Pool
 from pluralrm.runs.verdicts import prepared
 from pluralrm.templates import DEFAULT, Template, load_template
+from pluralrm.text import hydra_quoted
 from pluralrm.training.job import UserParts, split
 
 Value = str | int | float | bool | tuple[str, ...] | None
@@ -157,16 +158,6 @@ def _under(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
     return {f"{prefix}.{name}": value for name, value in values.items()}
 
 
-_INTERPOLATION = re.compile(r"(\\*)\$\{")
-_BEFORE_QUOTE = re.compile(r"(\\*)('|$)")
-
-
-def quoted(text: str) -> str:
-    """Return a text quoted for Hydra, where backslashes count before a quote or a `${` alone."""
-    whole = _INTERPOLATION.sub(r"\1\1\\${", text)
-    return _BEFORE_QUOTE.sub(lambda match: f"{2 * match[1]}{chr(92) if match[2] else ''}{match[2]}", whole)
-
-
 def spelled(overrides: Mapping[str, Value]) -> list[str]:
     """Return them as Hydra reads them on a command line; a path is quoted, so that nothing in it is an operator."""
     return [f"{name}={_spelled(value)}" for name, value in overrides.items()]
@@ -177,9 +168,7 @@ def _spelled(value: Value) -> str:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, tuple):
         return f"[{','.join(map(_spelled, value))}]"
-    if isinstance(value, str):
-        return f"'{quoted(value)}'"
-    return str(value)
+    return f"'{hydra_quoted(value)}'" if isinstance(value, str) else str(value)
 
 
 VerlRow = Mapping[str, object]
@@ -378,7 +367,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # As Hydra reads it; verl's environment needs pluralrm for this and for the rewards.
-here="$(python3 -c 'import os; from pluralrm.training.verl import quoted; print(quoted(os.getcwd()))')"
+here="$(python3 -c 'import os; from pluralrm.text import hydra_quoted; print(hydra_quoted(os.getcwd()))')"
 PLURALRM_REWARD_RUN="$(python3 -c 'import uuid; print(uuid.uuid4().hex)')"
 export PLURALRM_REWARD_RUN
 # The reward server may live in an environment of its own: PLURALRM=/path/to/.venv/bin/pluralrm ./launch.sh
