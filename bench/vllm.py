@@ -1,4 +1,4 @@
-"""Against vLLM: our engine and a real `vllm serve` of the same weights in turn, and our client.
+"""Against vLLM: our engine and a real `vllm serve` of the same weights in turn, our client, what a judge's order saves.
 
 vLLM is that of `make test-vllm` (`.vllm`), or the command in VLLM. It is stopped (SIGSTOP) whenever it is not its turn:
 idle, it spins for a second. Before each run its prefix cache is emptied. On a GPU both run there, in bfloat16 too.
@@ -29,6 +29,8 @@ from bench import Outcome, Setup, Shape, Work
 from bench.run import PROGRAMS, has
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from pluralrm.core import Query, Verdict
     from pluralrm.models.served import ServedHead
 
@@ -44,6 +46,8 @@ ANSWERS = {
 """Prompts of each shape of `scoring`, in full and at the smallest size."""
 TUNED = ("--max-num-batched-tokens", "1024", "--max-num-seqs", "64", "--enforce-eager")
 """The best that was found on two cores; RESULTS.md has the others."""
+VERDICTS = ("YES", "NO")
+"""Tokens of their own, right after the special ones."""
 _PATIENCE = 600.0
 _AT_ONCE = 64
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -52,7 +56,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 # ---------------------------------------------------------------- weights and server
 
 
-def write_weights(folder: Path) -> Path:
+def write_weights(folder: Path, *, judge: bool = False) -> Path:
     """Write weights of Qwen2's shape and a tokenizer of single bytes; return the folder."""
     import torch
     import transformers
@@ -61,18 +65,35 @@ def write_weights(folder: Path) -> Path:
     from bench.scoring import config
 
     torch.manual_seed(0)
-    transformers.AutoModelForSequenceClassification.from_config(config()).save_pretrained(folder)
-    named = ("<pad>", "<a>", "<end>", "YES", "NO")
-    symbols = (*named, *sorted(pre_tokenizers.ByteLevel.alphabet()))
+    if judge:
+        language = transformers.AutoModelForCausalLM.from_config(config())
+        _only_yes_and_no(language)
+        language.save_pretrained(folder)
+    else:
+        transformers.AutoModelForSequenceClassification.from_config(config()).save_pretrained(folder)
+    special = ("<pad>", "<a>", "<end>")
+    symbols = (*special, *VERDICTS, *sorted(pre_tokenizers.ByteLevel.alphabet()))
     tokenizer = Tokenizer(models.BPE({symbol: number for number, symbol in enumerate(symbols)}, []))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    tokenizer.add_special_tokens(list(named))
+    tokenizer.add_special_tokens(list(special))
+    tokenizer.add_tokens(list(VERDICTS))
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>")  # noqa: S106 - of text
     fast.chat_template = (
         "{% for m in messages %}{{ m.content }}{{ '<end>' if m.role == 'assistant' else '<a>' }}{% endfor %}"
     )
     fast.save_pretrained(folder)
     return folder
+
+
+def _only_yes_and_no(model: "PreTrainedModel") -> None:
+    """Make every other token unlikely: one number of a state is large everywhere, and counts against them."""
+    import torch
+
+    body, head = model.get_input_embeddings(), model.get_output_embeddings()
+    with torch.no_grad():
+        body.weight[:, 0] = 1.0
+        head.weight[:, 0] = -20.0
+        head.weight[3 : 3 + len(VERDICTS), 0] = 0.0
 
 
 @dataclass(frozen=True)
@@ -166,11 +187,11 @@ def _group(pid: int) -> int:
 
 
 @cache
-def serve(dtype: str, *words: str) -> Server:
+def serve(dtype: str, *words: str, judge: bool = False) -> Server:
     """Return a server of new weights; one per process, for the warm-up too."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
-    write_weights(folder / "m")
+    write_weights(folder / "m", judge=judge)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -359,3 +380,57 @@ def _judged(server: Server, score: "Callable[[list[Query]], Iterator[Verdict]]",
         scores = [number for verdict in score(queries) for number in verdict.scores]
     results = [score for score in scores if isinstance(score, float)]
     return Outcome(results, units=len(results), seconds=watch.seconds, figures=watch.figures)
+
+
+# ---------------------------------------------------------------- a judge that asks about several users in turn
+
+
+def interleaved(setup: Setup) -> "list[Query]":
+    """Return four questions of each user, none next to another of the same user."""
+    from pluralrm.core import Post, Query, UserView
+
+    draw = random.Random(0)
+    users = [
+        UserView(f"u{user}", tuple(Post(f"p{user}-{post}", text(draw, 100)) for post in range(10)))
+        for user in range(setup.size(8, 3))
+    ]
+    return [
+        Query(f"q{turn}-{user.id}", text(draw, 30), (text(draw, 60), text(draw, 60)), user)
+        for turn in range(setup.size(4, 2))
+        for user in users
+    ]
+
+
+judged = Shape(
+    "vllm-judge",
+    "a judge of 8 users x 4 questions behind a prefix cache for half of the users",
+    interleaved,
+    unit="answers",
+    needs=("vllm", "torch", "transformers"),
+    rounds=3,
+    tolerance=2e-3,
+)
+
+
+def _behind(queries: "list[Query]", *, grouped: bool) -> Work:
+    """Return a judge's scores on a server whose cache holds half of the users."""
+    from pluralrm.http import Settings
+    from pluralrm.models.judge import open_judge
+
+    cache_of = ("--num-gpu-blocks-override", "80", "--block-size", "128")
+    server = serve("float32", *cache_of, *TUNED, judge=True)
+    spec = f"judge:{NAME},url={server.url}/v1,style=verifier,max_tokens=1"
+    model = open_judge(spec, settings=Settings())
+    return partial(_judged, server, model.score if grouped else model._verdicts, queries)  # noqa: SLF001
+
+
+@judged.side
+def by_user(queries: "list[Query]") -> Work:
+    """Return a judge that asks about one user after another."""
+    return _behind(queries, grouped=True)
+
+
+@judged.side
+def as_they_come(queries: "list[Query]") -> Work:
+    """Return one that asks about the items as they come."""
+    return _behind(queries, grouped=False)

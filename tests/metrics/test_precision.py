@@ -14,10 +14,11 @@ MOVED = [row("a", (0.9, 0.0)), row("b", (1.0, 0.0)), row("c", (0.6, 0.5)), row("
 def test_two_dtypes_of_one_model_are_named_with_the_decisions_that_differ() -> None:
     exact = run(ROWS, model="hf:rm,label=1")
     [pair] = precision_pairs([exact, run(MOVED, model="hf:rm,dtype=bfloat16,label=1", dtype="bfloat16")])
-    assert (pair.differ, pair.of) == (3, 4)  # b turns, the tie of c ends, d is scored
+    assert (pair.differ, pair.of, pair.failed) == (2, 3, 1)  # b turns, the tie of c ends; d failed in float32
     assert str(pair).startswith(
-        "one model in two dtypes under none: hf:rm,label=1 (float32), hf:rm,dtype=bfloat16,label=1 (bfloat16). 3 of 4"
+        "one model in two dtypes under none: hf:rm,label=1 (float32), hf:rm,dtype=bfloat16,label=1 (bfloat16). 2 of 3"
     )
+    assert str(pair).endswith("by rounding alone; 1 item failed in one of the runs alone")
 
 
 def test_a_run_on_another_device_is_the_same_model_too() -> None:

@@ -82,7 +82,8 @@ def print_boards(
         members = _called(group)
         ruled = [with_ties(run, ties) for run in members]
         print_board(ruled, seed=seed)
-        print_legend(map(str, precision_pairs(group)))
+        for pair in precision_pairs(group):
+            print_wrapped(str(pair), style="yellow")
         print_human(human, group)
         print_places(members)
         print_personal(members, seed=seed, by=by)

@@ -23,6 +23,7 @@ from pluralrm.metrics.summary import Summary, summary
 from pluralrm.metrics.units import decision
 from pluralrm.stats import RankInterval, rank_intervals
 from pluralrm.stats.comparisons import alike
+from pluralrm.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +78,17 @@ class PrecisionPair:
     differ: int
     """How many items are decided in another way."""
     of: int
+    """How many items both have decided."""
+    failed: int
+    """How many more have failed in one of the runs alone."""
 
     def __str__(self) -> str:
         """Return the warning in one sentence."""
         first, second = (f"{model} ({dtype})" for model, dtype in self.models)
+        failed = f"; {counted(self.failed, 'item')} failed in one of the runs alone" if self.failed else ""
         return (
             f"one model in two dtypes under {self.condition}: {first}, {second}. {self.differ:,} of {self.of:,} "
-            "decisions differ, by rounding alone"
+            f"decisions differ, by rounding alone{failed}"
         )
 
     def to_json(self) -> dict[str, object]:
@@ -97,10 +102,13 @@ def precision_pairs(runs: Sequence[Run]) -> list[PrecisionPair]:
     for run, other in combinations(runs, 2):
         if run.dtype == other.dtype or run.condition != other.condition or _bare(run.model) != _bare(other.model):
             continue
-        rows = {row.item: decision(row) for row in run.rows}
-        differ = sum(rows[row.item] != decision(row) for row in other.rows)
+        decided = {row.item: decision(row) for row in other.rows}
+        decisions = [(decision(row), decided[row.item]) for row in run.rows if row.item in decided]
+        both = [(mine, turned) for mine, turned in decisions if mine and turned]
+        failed = sum(bool(mine) != bool(turned) for mine, turned in decisions)
         models = ((run.model, run.dtype or "float32"), (other.model, other.dtype or "float32"))
-        pairs.append(PrecisionPair(run.condition, models, differ, len(rows)))
+        differ = sum(mine != turned for mine, turned in both)
+        pairs.append(PrecisionPair(run.condition, models, differ, len(both), failed))
     return pairs
 
 
