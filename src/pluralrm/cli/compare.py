@@ -82,8 +82,7 @@ def print_boards(
         members = _called(group)
         ruled = [with_ties(run, ties) for run in members]
         print_board(ruled, seed=seed)
-        for pair in precision_pairs(group):
-            print_wrapped(str(pair), style="yellow")
+        print_wrapped(". ".join(map(str, precision_pairs(group))), style="yellow")
         print_human(human, group)
         print_places(members)
         print_personal(members, seed=seed, by=by)
