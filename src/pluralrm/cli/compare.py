@@ -82,7 +82,8 @@ def print_boards(
         members = _called(group)
         ruled = [with_ties(run, ties) for run in members]
         print_board(ruled, seed=seed)
-        print_wrapped(". ".join(map(str, precision_pairs(group))), style="yellow")
+        for pair in precision_pairs(group):
+            print_wrapped(str(pair), style="yellow")
         print_human(human, group)
         print_places(members)
         print_personal(members, seed=seed, by=by)
@@ -101,9 +102,8 @@ def _called(group: "list[Run]") -> "list[Run]":
 
 def with_rows(runs: "Sequence[Run]", by: str = "") -> "list[Run]":
     """Return the runs that have rows, and name the others; raise where those of a run lack the tag `by`."""
-    for run in runs:
-        if not run.done:
-            note(f"left out {run.path}: it has no rows yet")
+    for run in (run for run in runs if not run.done):
+        note(f"left out {run.path}: it has no rows yet")
     scored = [run for run in runs if run.done]
     if by:
         check_tag(scored, by)
