@@ -16,7 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from pkgutil import iter_modules
 from tempfile import TemporaryDirectory
+
+from pluralrm import cli
 
 NEURAL = ("torch", "pluralrm.models.scalar", "pluralrm.models.logprob", "transformers.models.llama.modeling_llama")
 """What most commands of the tier hf load besides."""
@@ -28,6 +31,7 @@ LOADED = [
     *("httpx2", "rich.console", "rich.table", "scipy.special", "scipy.stats"),
     *("sklearn.utils.extmath", "markdown_it", "rich.markdown", "pytest", "jinja2.sandbox", "uvicorn", "fastapi"),
     *("bm25s", "matplotlib.backends.backend_svg"),
+    *(verb.name for verb in iter_modules(cli.__path__, "pluralrm.cli.")),
 ]
 
 

@@ -24,7 +24,7 @@ from pluralrm.core import Benchmark, Item
 from pluralrm.errors import BenchmarkError, RowError
 from tests.benchmarks.sample_rows import DOMAINS, LEVELS, JsonRow, prb_row, question_row, rmgap_row
 
-SIZES = [500, pytest.param(5000, marks=pytest.mark.slow)]
+SIZES = [200, pytest.param(5000, marks=pytest.mark.slow)]
 """Mutated rows per loader."""
 ANSI = "\x1b[31mred\x1b[0m"
 
@@ -633,7 +633,7 @@ def test_a_mutated_file_at_a_bare_path_is_never_a_traceback(tmp_path: Path, name
     form, rng = FORMATS[name], random.Random(f"bare {name}")
     path = tmp_path / DOMAINS[0] / "rows.jsonl"
     path.parent.mkdir()
-    for _ in range(100):
+    for _ in range(40):
         path.write_bytes(mutated(form.row(1), rng))
         found = outcome(str(path))
         if isinstance(found, BenchmarkError):

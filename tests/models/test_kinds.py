@@ -33,7 +33,7 @@ def test_neither_the_table_nor_other_kinds_load_torch() -> None:
         assert f"{kind}:" in found
 
 
-@pytest.mark.parametrize("missing", ["torch", "transformers"])
+@pytest.mark.parametrize("missing", ["torch", pytest.param("transformers", marks=pytest.mark.hf)])
 def test_a_missing_extra_is_named(missing: str) -> None:
     found = _python(
         "import sys\n"

@@ -107,9 +107,10 @@ def test_a_world_of_one_want_is_as_it_is_by_hand() -> None:
     assert max(map(max, found)) == 1.0  # without noise one post gives the only want away
 
 
-def test_the_mean_of_what_is_expected_is_the_mean_of_what_is() -> None:
+@pytest.mark.parametrize("users", [120, pytest.param(400, marks=pytest.mark.slow)])
+def test_the_mean_of_what_is_expected_is_the_mean_of_what_is(users: int) -> None:
     # Over many users, what the posts and what nothing lets expect must come out as the grades do: both are calibrated.
-    bench = load_benchmark(f"simulated:users=400,items=4,posts=6,{KEYS}")
+    bench = load_benchmark(f"simulated:users={users},items=4,posts=6,{KEYS}")
     queries = shown(bench)
     graded = np.concatenate(worths("taste", queries))
     for knowing in ("posts", "nothing"):
@@ -175,7 +176,7 @@ def test_what_cannot_be_read_errs_too() -> None:
 # ---------------------------------------------------------------- as a scorer of pairs
 
 
-PAIRS = load_benchmark("simulated:users=150,items=6,crowd=0.5")
+PAIRS = load_benchmark("simulated:users=60,items=6,crowd=0.5")
 
 
 def expected_accuracy(spec: str) -> float:

@@ -37,9 +37,13 @@ def test_names_places_and_axes_are_text(narrow: bool) -> None:
     assert any(word and word.startswith("xxxxx") and "…" in word for word in words)
 
 
-def test_the_same_lines_are_the_same_bytes_in_svg_and_pdf() -> None:
-    pdf = plot().pdf()
+def test_the_same_lines_are_the_same_bytes() -> None:
     assert plot().svg() == plot().svg()
+
+
+@pytest.mark.slow
+def test_the_same_lines_are_the_same_bytes_in_pdf() -> None:
+    pdf = plot().pdf()
     assert plot().pdf() == pdf
     assert pdf.startswith(b"%PDF")
 

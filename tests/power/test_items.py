@@ -1,5 +1,6 @@
 """The number of users that is promised finds the difference as often as is promised."""
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -68,13 +69,16 @@ def test_users_as_observed_promise_the_same() -> None:
 
 def sign_test_power(users: int, disagree: float, difference: float) -> float:
     """Return the exact power of the sign test of as many users with one item each: McNemar's, without a simulation."""
-    power = 0.0
-    for differ in range(users + 1):
-        wins = np.arange(differ + 1)
-        p = np.minimum(2 * binom.sf(np.maximum(wins, differ - wins) - 1, differ, 0.5), 1)
-        chance = binom.pmf(wins, differ, (disagree + difference) / 2 / disagree)
-        power += binom.pmf(differ, users, disagree) * chance[p < 0.05].sum()
-    return float(power)
+    found = [sign_test_power_of(differ, (disagree + difference) / 2 / disagree) for differ in range(users + 1)]
+    return float(binom.pmf(np.arange(users + 1), users, disagree) @ found)
+
+
+@cache
+def sign_test_power_of(differ: int, win: float) -> float:
+    """Return the power where so many users differ."""
+    wins = np.arange(differ + 1)
+    p = np.minimum(2 * binom.sf(np.maximum(wins, differ - wins) - 1, differ, 0.5), 1)
+    return float(binom.pmf(wins, differ, win)[p < 0.05].sum())
 
 
 @pytest.mark.parametrize(("users", "disagree", "difference"), [(60, 0.3, 0.2), (200, 0.3, 0.1), (200, 0.5, 0.0)])
@@ -83,8 +87,9 @@ def test_single_items_have_the_power_of_the_exact_sign_test(users: int, disagree
     assert power.value == pytest.approx(sign_test_power(users, disagree, difference), abs=0.025)
 
 
-def test_the_number_of_single_items_is_the_one_that_the_exact_sign_test_needs() -> None:
-    needed = clusters_needed(declared(0.4, likeness=0.0, items=1), 0.2, 1, PowerSettings())
+@pytest.mark.parametrize("simulations", [600, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_the_number_of_single_items_is_the_one_that_the_exact_sign_test_needs(simulations: int) -> None:
+    needed = clusters_needed(declared(0.4, likeness=0.0, items=1), 0.2, 1, PowerSettings(simulations=simulations))
     exact = next(users for users in range(50, 200) if sign_test_power(users, 0.4, 0.2) >= 0.8)
     assert needed.clusters is not None
     assert needed.clusters.value == pytest.approx(exact, rel=0.08)
@@ -94,7 +99,7 @@ def test_the_number_of_single_items_is_the_one_that_the_exact_sign_test_needs() 
 def test_intervals_of_independent_items_have_the_power_of_the_normal_curve(disagree: float, difference: float) -> None:
     world, variance = declared(disagree, likeness=0.0, items=4), disagree - difference**2
     wanted = (norm.ppf(0.975) + norm.ppf(0.8)) ** 2 * variance / difference**2 / 4
-    assert found(world, round(wanted), difference, PowerSettings()).by_interval.value == pytest.approx(0.8, abs=0.035)
+    assert found(world, round(wanted), difference, SETTINGS).by_interval.value == pytest.approx(0.8, abs=0.04)
     needed = clusters_needed(world, difference, 4, SETTINGS)
     assert needed.clusters is not None
     assert needed.clusters.value == pytest.approx(wanted, rel=0.12)  # the test needs a little more than the interval

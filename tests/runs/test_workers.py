@@ -75,6 +75,7 @@ def test_a_device_in_the_spec_and_devices_are_refused() -> None:
         open_scorer("hf:x,device=cpu", 2, devices=["cpu", "cpu"])
 
 
+@pytest.mark.hf
 def test_a_model_of_weights_may_be_on_any_device_that_is_here() -> None:
     with open_scorer("hf:x", 1, devices=["cpu", "cpu"]) as scorer:
         assert isinstance(scorer, WorkerPool)
