@@ -30,18 +30,22 @@ def prompt_id(text: str) -> str:
 def digest_items(items: Sequence[Any]) -> str:
     """Return the digest of the list of what `item_content` has of each item.
 
-    What a person wrote is spelled out once for those of their items that stand near each other: people with hundreds of
-    pairs have hundreds of items.
+    What a person wrote, and an answer, is spelled out once for those items with it that stand near each other: people
+    with hundreds of pairs have hundreds of items, and prompts of one record share their answers.
     """
     running = hashlib.sha256(b"[")
     people: dict[int, bytes] = {}
+    texts: dict[str, bytes] = {}
     for index, item in enumerate(items):
         if id(item.user) not in people:
             if len(people) >= _NEAR:
                 people.clear()
             people[id(item.user)] = _canonical(_user_content(item.user))
-        before, after = map(_canonical, _beside_user(item))
-        running.update(b"," * bool(index) + before[:-1] + b",")
+        if len(texts) >= _NEAR:
+            texts.clear()
+        answers = [texts.get(text) or texts.setdefault(text, _canonical(text)) for text in item.candidates]
+        question, before, after = map(_canonical, _beside_user(item))
+        running.update(b"," * bool(index) + question[:-1] + b",[" + b",".join(answers) + b"]," + before[1:-1] + b",")
         running.update(people[id(item.user)])
         running.update(b"," + after[1:])
     running.update(b"]")
@@ -49,13 +53,13 @@ def digest_items(items: Sequence[Any]) -> str:
 
 
 _NEAR = 128
-"""People whose texts are kept spelled out."""
+"""People, and answers, that are kept spelled out."""
 
 
 def item_content(item: Any) -> list[object]:  # noqa: ANN401 - an Item, which stands above
     """Return everything of an item that could change a number; what older items did not have is left out if empty."""
-    before, after = _beside_user(item)
-    return [*before, _user_content(item.user), *after]
+    question, before, after = _beside_user(item)
+    return [*question, item.candidates, *before, _user_content(item.user), *after]
 
 
 def _user_content(user: Any) -> list[object] | None:  # noqa: ANN401 - a User, which stands above
@@ -67,7 +71,7 @@ def _user_content(user: Any) -> list[object] | None:  # noqa: ANN401 - a User, w
     ]
 
 
-def _beside_user(item: Any) -> tuple[list[object], list[object]]:  # noqa: ANN401 - an Item
+def _beside_user(item: Any) -> tuple[list[object], list[object], list[object]]:  # noqa: ANN401 - an Item
     oracle = item.oracle
     answers = [oracle.reference, oracle.tests, oracle.entry] if oracle else []
     rubric = oracle and [
@@ -75,10 +79,13 @@ def _beside_user(item: Any) -> tuple[list[object], list[object]]:  # noqa: ANN40
         [[a.aspect, a.evidence, a.reason] for a in oracle.aspects],
         *([answers] if any(answers) else []),
     ]
-    question = [item.id, item.prompt, item.candidates, item.preferred, item.candidate_ids]
+    label = [item.preferred, item.candidate_ids, item.cluster, item.domain, dict(item.tags)]
     more = [item.prompt_id, () if is_one_hot(item.grades) else item.grades]
-    return [*question, item.cluster, item.domain, dict(item.tags)], [rubric, *filter(None, more)]
+    return [item.id, item.prompt], label, [rubric, *filter(None, more)]
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def _canonical(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -17,6 +18,11 @@ def is_one_hot(grades: Sequence[float]) -> bool:
     """Return whether grades say no more than that one candidate is preferred: it has 1, the others have 0."""
     own = grades if type(grades) is tuple else list(grades)
     return own.count(1.0) == 1 and own.count(0.0) == len(own) - 1
+
+
+@lru_cache(maxsize=1024)
+def _one_hot(index: int, width: int) -> tuple[float, ...]:
+    return tuple(float(place == index) for place in range(width))
 
 
 def _label(preferred: int | None, grades: Sequence[float], width: int) -> tuple[int | None, tuple[float, ...]]:
@@ -31,7 +37,7 @@ def _label(preferred: int | None, grades: Sequence[float], width: int) -> tuple[
     if preferred is not None and (not own or one_hot):
         if own and 0 <= preferred < width and own[preferred]:
             return preferred, own
-        by_index = tuple(float(index == preferred) for index in range(width))
+        by_index = _one_hot(preferred, width)
         return preferred, by_index if 1.0 in by_index else ()
     if own and (len(own) != width or not all(map(math.isfinite, own))):
         raise ValueError(f"{width} candidates, and the grades {own}; wanted a finite number for each")
@@ -59,6 +65,9 @@ class Labelled(Brief):
     def settle(self: Any, width: int) -> None:
         """Make index and grades of each other; a label that does not fit so many candidates is a ValueError."""
         index, own = self.preferred, self.grades
+        if own == () and type(index) is int and 0 <= index < width:
+            object.__setattr__(self, "grades", _one_hot(index, width))
+            return
         usual = index is not None and type(own) is tuple and 0 <= index < width == len(own) and own[index] == 1.0
         if usual and own.count(0.0) == width - 1 and set(map(type, own)) == {float}:
             return

@@ -93,6 +93,38 @@ def test_bm25_scores_are_those_of_bm25s(question: str, texts: list[str]) -> None
     assert ours == pytest.approx(index.get_scores(asked).tolist(), abs=1e-5)
 
 
+_HEADS = (
+    "understa",
+    "understan",
+    "Understand",
+    "understanding",
+    "don\u2019t",
+    "na\u00efve",
+    "\u0391\u03a3",
+    "_9",
+    "9_9",
+)
+_mixed = st.lists(st.tuples(st.sampled_from(_HEADS), st.sampled_from([" ", ", ", "\u2026", "\0", "\n", "\u00e9"]))).map(
+    lambda pairs: "".join(word + mark for word, mark in pairs)
+)
+
+
+@settings(deadline=None)
+@given(_mixed, st.lists(_mixed, max_size=9))
+def test_scores_are_to_the_last_bit_those_of_counting_every_word(question: str, texts: list[str]) -> None:
+    documents = [words(text) for text in texts]
+    mean = sum(map(len, documents)) / max(len(texts), 1) or 1.0
+    totals = []
+    for document in documents:
+        norm, parts = 1.5 * (1 - 0.75 + 0.75 * len(document) / mean), []
+        for word, often in Counter(words(question)).items():
+            times, holders = document.count(word), sum(word in other for other in documents)
+            idf = math.log1p((len(texts) - holders + 0.5) / (holders + 0.5))
+            parts.append(often * (idf * times / (times + norm)))
+        totals.append(round(math.fsum(parts), 9))
+    assert Corpus(texts).scores(question) == totals
+
+
 def test_bm25_by_hand() -> None:
     # Two posts of two words: the norm is 1.5 for both; "rye" stands in one of two, ln(1 + 1.5/1.5) = ln 2.
     assert Corpus(["rye bread", "white bread"]).scores("Rye?") == [round(math.log(2) / 2.5, 9), 0.0]
@@ -227,3 +259,13 @@ def test_many_users_texts_as_one_corpus_have_the_scores_of_the_corpus_written_ou
     index = Ranker().relevance(texts, [question, another])
     for asked in (question, another):
         assert index(asked).tolist() == pytest.approx(Corpus(texts).scores(asked), abs=2e-9)
+
+
+def test_how_many_texts_are_read_together_changes_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["rye bread", "", "white bread, white flour", "a rye crust", "understanding rye"]
+    whole = Ranker().relevance(texts, ["white rye", "understanding"])
+    monkeypatch.setattr("pluralrm.retrieval._AT_ONCE", 2)
+    parts = Ranker().relevance(texts, ["white rye", "understanding"])
+    for question in ("white rye", "understanding"):
+        assert parts(question).tolist() == whole(question).tolist()
+        assert any(whole(question))

@@ -58,11 +58,12 @@ def test_rows_that_were_removed_are_missed_and_scored_again(run: Run, tmp_path: 
     assert again.asked == ["i0010", "i0011"]
 
 
-def test_rows_of_another_model_in_a_finished_run_are_refused(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("resumed", [False, True])
+def test_rows_of_another_model_in_a_finished_run_are_refused(run: Run, tmp_path: Path, resumed: bool) -> None:
     other = score(bakery(12), Scripted("kinder"), out=tmp_path / "other")
     _write(run, [*_lines(run)[:3], *_lines(other)[3:]])
     with pytest.raises(RunError, match=r"rows\.jsonl: its rows are not those that were scored"):
-        load_run(run.path)
+        score(bakery(12), Scripted(), out=tmp_path) if resumed else load_run(run.path)
 
 
 @pytest.mark.parametrize(

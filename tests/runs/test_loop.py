@@ -120,6 +120,17 @@ def test_a_complete_run_asks_the_model_nothing(tmp_path: Path) -> None:
     assert again.asked == []
 
 
+def test_a_complete_run_is_not_written_again_but_for_a_new_name(tmp_path: Path) -> None:
+    bench = bakery(10)
+    folder = Path(score(bench, Scripted(), out=tmp_path, alias="first").path)
+    before = {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in folder.iterdir()}
+    assert score(bench, Scripted(), out=tmp_path).name == "first"
+    assert score(bench, Scripted(), out=tmp_path, alias="first").name == "first"
+    assert {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in folder.iterdir()} == before
+    score(bench, Scripted(), out=tmp_path, alias="second")
+    assert load_run(folder).name == "second"
+
+
 def test_fresh_starts_over(tmp_path: Path) -> None:
     bench = bakery(10)
     score(bench, Scripted(moods={"i0001": "parse"}), out=tmp_path)

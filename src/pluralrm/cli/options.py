@@ -337,9 +337,12 @@ def with_trust(models: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the model specs, with `code=trusted` where a target is named; a name of none of them is a SpecError."""
     from pluralrm.errors import SpecError, did_you_mean
     from pluralrm.models import KINDS
-    from pluralrm.models.neural.folder import CODE_KEY, TRUSTED
 
     specs = [model_spec(text) for text in models]
+    if not names:
+        return list(models)
+    from pluralrm.models.neural.folder import CODE_KEY, TRUSTED
+
     targets = [spec.target if CODE_KEY in KINDS[spec.kind].form.keys else None for spec in specs]
     folders = [target for target in targets if target is not None]
     for name in names:

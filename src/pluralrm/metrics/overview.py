@@ -20,8 +20,9 @@ from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.leaderboard import Leaderboard, leaderboard
 from pluralrm.metrics.personalization import ON_GROUPS, Personalization, PersonalVerdict, on_groups, personalization
-from pluralrm.metrics.prompts import prompt_use
+from pluralrm.metrics.prompts import prompt_sensitivity
 from pluralrm.metrics.roles import is_own
+from pluralrm.metrics.summary import Summary
 from pluralrm.metrics.units import with_ties
 from pluralrm.stats import RankInterval
 from pluralrm.text import (
@@ -78,17 +79,34 @@ MOODS: Mapping[str, Mood] = {
 class OverviewRow(Brief):
     """One model under one condition. `personal` is None where the user's context was hidden, or the run has gaps."""
 
-    model: str
-    condition: str
+    summary: Summary
     rank: RankInterval | None
-    metrics: Mapping[str, Estimate]
     personal: Personalization | None
     unfinished: str = ""
     sensitivity: Estimate | None = None
-    paper: float | None = None
-    """The headline by the paper's own formula, where there is one."""
     oracle: bool = False
     """True where the model saw the rubric: an upper bound that has no rank."""
+
+    @property
+    def model(self) -> str:
+        """The model's spec."""
+        return self.summary.model
+
+    @property
+    def condition(self) -> str:
+        """What the model saw."""
+        return self.summary.condition
+
+    @property
+    def metrics(self) -> Mapping[str, Estimate]:
+        """The metrics by name, the headline first."""
+        return self.summary.metrics
+
+    @property
+    def paper(self) -> float | None:
+        """The headline by the paper's own formula, where there is one."""
+        published = self.summary.published.get(self.summary.headline)
+        return None if published is None else published.value
 
     @property
     def lift(self) -> Estimate | None:
@@ -196,13 +214,11 @@ def overview(
         run = by_name[key]
         rows.append(
             OverviewRow(
-                *key,
+                entry.summary,
                 rank=None if upper and "oracle" in run.reveals else entry.rank,
-                metrics=entry.summary.metrics,
                 personal=by_key.get(key),
                 unfinished=remark(run),
                 sensitivity=_sensitivity(run),
-                paper=None if (paper := entry.summary.published.get(board.headline)) is None else paper.value,
                 oracle="oracle" in run.reveals,
             )
         )
@@ -228,7 +244,7 @@ def _sensitivity(run: Run) -> Estimate | None:
     if remark(run) or not all("record" in row.tags for row in run.rows):
         return None
     try:
-        return prompt_use(run).sensitivity
+        return prompt_sensitivity(run)
     except MetricError:
         return None
 

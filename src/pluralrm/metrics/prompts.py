@@ -7,13 +7,16 @@ prompt of the same record, and one run tells all. docs/personalization.md has th
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError
-from pluralrm.metrics.comparison import RunItems, paired, places_by
+from pluralrm.metrics.comparison import RunItems, items_of, paired, places_by
 from pluralrm.metrics.estimates import FIXED, ByTag, by_tag, remark
 from pluralrm.metrics.units import CONSTANT, decision, groups, structure, winner
 from pluralrm.stats import Interval, cluster_means, difference_interval, share_interval
+from pluralrm.stats.clusters import FloatArray, codes
 
 _WINNER = "winner:"
 """What tags that give a style of the preferred candidate begin with."""
@@ -92,52 +95,74 @@ class PromptUse(Brief):
 
 def prompt_use(run: Run) -> PromptUse:
     """Return how a model uses the prompt; rows without record, group and phrasing, or an incomplete run, are errors."""
-    name = f"{run.model} under {run.condition}"
-    if not run.rows:
-        raise MetricError(f"{name} has no rows yet. Resume it, or leave it out.")
-    if unfinished := remark(run):
-        raise MetricError(f"{name} is {unfinished}. Resume it: a prompt is judged by the other prompts of its record.")
-    rows = sorted((row for group in groups(run.rows) for row in group.rows), key=lambda row: row.item)
+    side, reason = _phrasings(run)
     macro = run.card.average == "macro"
-    dimensions = sorted({tag for row in rows for tag in row.tags if tag.startswith(_WINNER)})
-    reason, side = structure(rows), RunItems(tuple(rows), run.imported)
+    dimensions = sorted({tag for row in side.rows for tag in row.tags if tag.startswith(_WINNER)})
     return PromptUse(
         run.model,
         run.benchmark,
         run.condition,
-        _sensitivity(side, reason, macro=macro),
+        prompt_sensitivity(run),
         _one_favourite(side, reason, macro=macro),
         {tag.removeprefix(_WINNER): by_tag(run, tag, "bon") for tag in dimensions},
         _picks(side, dimensions, reason),
     )
 
 
-def _sensitivity(side: RunItems, reason: str, *, macro: bool) -> Estimate:
-    shares = [_shares(row) for row in side.rows]
-    values = [(0.0, 0.0)] * len(shares)
-    for record, places in _records(side).items():
-        for index in places:
-            row = side.rows[index]
-            name, group = row.candidate_ids[winner(row)], row.tags["group"]
-            others = [shares[other][name] for other in places if side.rows[other].tags["group"] != group]
-            if not others:
-                raise MetricError(f"record {record!r} has one group of prompts; wanted two or more.")
-            values[index] = shares[index][name], sum(others) / len(others)
-    means = side.means(values, macro=macro)
+def prompt_sensitivity(run: Run) -> Estimate:
+    """Return the `sensitivity` of `prompt_use` alone; the same runs are errors."""
+    side, reason = _phrasings(run)
+    macro = run.card.average == "macro"
+    means = side.means(_own_and_others(side), macro=macro)
     interval = difference_interval(means, 0, 1)
     if reason and abs(interval.value) < 1e-9:
         interval = Interval(0.0, None, None, f"{FIXED}: {reason}")
     return paired(interval, side, scope=_scope(side, "mean over prompts", macro=macro))
 
 
-def _shares(row: Row) -> dict[str, float]:
+def _phrasings(run: Run) -> tuple[RunItems, str]:
+    """Return the items of a run whose rows are phrasings of prompts, sorted, and why its scores are fixed, if so."""
+    name = f"{run.model} under {run.condition}"
+    if not run.rows:
+        raise MetricError(f"{name} has no rows yet. Resume it, or leave it out.")
+    if unfinished := remark(run):
+        raise MetricError(f"{name} is {unfinished}. Resume it: a prompt is judged by the other prompts of its record.")
+    groups(run.rows)  # raises where a row does not say which group it belongs to
+    return items_of(run), structure(run.rows)
+
+
+def _own_and_others(side: RunItems) -> FloatArray:
+    """Return (n, 2): what the winner of each prompt earns there, and its mean under the record's other groups."""
+    rows = side.rows
+    sizes = np.array([len(row.candidate_ids) for row in rows])
+    earned = side.table.shares.ravel() if side.table else np.array([share for row in rows for share in _shares(row)])
+    names = codes([name for row in rows for name in row.candidate_ids])
+    records, group = (codes([row.tags[tag] for row in rows]) for tag in ("record", "group"))
+    # A line for each answer of a record, and in it what that answer earns under each prompt, in order.
+    _, line = np.unique(np.repeat(records, sizes) * (names.max() + 1) + names, return_inverse=True)
+    order = np.argsort(line, kind="stable")
+    starts = np.flatnonzero(np.diff(line[order], prepend=-1))
+    place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    shares, of_group = np.zeros((len(starts), place.max() + 1)), np.full((len(starts), place.max() + 1), -1)
+    shares[line[order], place], of_group[line[order], place] = earned[order], np.repeat(group, sizes)[order]
+    own = np.cumsum(sizes) - sizes + np.array(list(map(winner, rows)))
+    others = (of_group[line[own]] != group[:, None]) & (of_group[line[own]] >= 0)
+    if not others.any(axis=1).all():
+        record = rows[int(np.argmin(others.any(axis=1)))].tags["record"]
+        raise MetricError(f"record {record!r} has one group of prompts; wanted two or more.")
+    # Summed from the first to the last: another order has other last digits.
+    total = np.where(others, shares[line[own]], 0.0).cumsum(axis=1)[:, -1]
+    return np.column_stack([earned[own], total / others.sum(axis=1)])
+
+
+def _shares(row: Row) -> list[float]:
     """Return what each candidate earns, whichever is preferred: 1 / number tied at the top, else 0.
 
     A failed item counts as one that is wrong: its winner earns nothing and the others share what there is.
     So failing on the prompts that a model would get wrong gains nothing.
     """
     top = list(decision(row)) or [index for index in range(len(row.scores)) if index not in row.best]
-    return {name: (index in top) / len(top) for index, name in enumerate(row.candidate_ids)}
+    return [(index in top) / len(top) for index in range(len(row.scores))]
 
 
 def _one_favourite(side: RunItems, reason: str, *, macro: bool) -> Estimate:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 
 from pluralrm.card import Average
 from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Estimate, Row, Run, Ties, Vote
@@ -104,16 +105,38 @@ def _named_first(vote: Vote) -> float:
     return float(vote.outcome.partition(">")[0] == str(vote.order[0]))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Summary(Brief):
-    """One run in numbers. `metrics` holds the headline first, then the card's others and what every run gets.
+class Numbers(Mapping[str, Estimate]):
+    """The metrics of a run by name, each computed when it is first read; one that the rows do not allow is absent."""
 
-    That is: the headline by the other average (`accuracy_macro` or `accuracy_micro`), `tie_rate`, `failure_rate`,
-    `length_controlled`, absent where all differences in length are one and the same, and, where the rows hold votes,
-    `position_consistency` (absent where nothing was asked in two orders) and `first_position`. `bounds` are those of
-    the headline, None where no item failed.
+    def __init__(self, compute: Mapping[str, Callable[[], Estimate | None]]) -> None:
+        self._compute = compute
+        self._known: dict[str, Estimate | None] = {}
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self._known:
+            self._known[name] = self._compute[name]()
+        if (estimate := self._known[name]) is None:
+            raise KeyError(name)
+        return estimate
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._compute if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@dataclass(frozen=True, repr=False)
+class Summary(Brief):
+    """One run in numbers, each computed when it is first read.
+
+    `metrics` holds the headline first, then the card's others and what every run gets: the headline by the other
+    average (`accuracy_macro` or `accuracy_micro`), `tie_rate`, `failure_rate`, `length_controlled`, absent where all
+    differences in length are one and the same, and, where the rows hold votes, `position_consistency` (absent where
+    nothing was asked in two orders) and `first_position`.
     """
 
+    run: Run = field(repr=False)
     model: str
     benchmark: str
     condition: str
@@ -121,9 +144,6 @@ class Summary(Brief):
     complete: bool
     headline: str
     metrics: Mapping[str, Estimate]
-    published: Mapping[str, PublishedMetric]
-    domains: Mapping[str, Estimate]
-    bounds: FailureBounds | None = None
     pairs: str = ""
     """Whose pairs were shown, where they are not the users' own choices."""
     ties: Ties = "share"
@@ -134,6 +154,21 @@ class Summary(Brief):
     """Where the rows come from, where somebody else scored them."""
     dtype: str = ""
     """In which a local model was computed, where that is not float32."""
+
+    @cached_property
+    def published(self) -> Mapping[str, PublishedMetric]:
+        """The metrics that a paper defines, by its own formula."""
+        return published(self.run)
+
+    @cached_property
+    def domains(self) -> Mapping[str, Estimate]:
+        """The headline per domain."""
+        return by_domain(self.run)
+
+    @cached_property
+    def bounds(self) -> FailureBounds | None:
+        """Between which values the headline lies, whatever the failed items are; None where none failed."""
+        return bounds(self.run) if self.headline in ANSWERABLE else None
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -164,17 +199,17 @@ def summary(run: Run) -> Summary:
 
 def _summary(run: Run) -> Summary:
     names = reported(run)
+    metrics = Numbers(_metrics(run, names))
+    metrics[names[0]]  # without rows there is no summary
     return Summary(
+        run,
         run.model,
         run.benchmark,
         run.condition,
         tuple(sorted(run.reveals)),
         not remark(run),
         names[0],
-        _metrics(run, names),
-        published(run),
-        by_domain(run),
-        bounds(run) if names[0] in ANSWERABLE else None,
+        metrics,
         synthesised(run),
         tie_rule(run),
         run.trained,
@@ -183,22 +218,22 @@ def _summary(run: Run) -> Summary:
     )
 
 
-def _metrics(run: Run, names: list[str]) -> dict[str, Estimate]:
+def _metrics(run: Run, names: list[str]) -> dict[str, Callable[[], Estimate | None]]:
     average = run.card.average
-    metrics = {name: estimate_run(run, name, average) for name in names}
     other: Average = "micro" if average == "macro" else "macro"
-    metrics[f"{names[0]}_{other}"] = estimate_run(run, names[0], other)
-    for name in ("tie_rate", "failure_rate"):
-        metrics[name] = estimate_run(run, name, "micro")
+    kinds = {name: (name, average) for name in names} | {f"{names[0]}_{other}": (names[0], other)}
+    kinds |= {name: (name, "micro") for name in ("tie_rate", "failure_rate")}
+    metrics: dict[str, Callable[[], Estimate | None]] = {
+        key: partial(estimate_run, run, name, kind) for key, (name, kind) in kinds.items()
+    }
+    metrics["length_controlled"] = partial(_at_equal_length, run)
+    if any(row.votes for row in run.rows):
+        places = cache(partial(positions, run))
+        metrics |= {CONSISTENT: lambda: places().consistency, FIRST: lambda: places().first}
+    return metrics
+
+
+def _at_equal_length(run: Run) -> Estimate | None:
     with suppress(MetricError):  # there is no such number where length never varies
-        metrics["length_controlled"] = length_controlled(run)
-    return metrics | _places(run)
-
-
-def _places(run: Run) -> dict[str, Estimate]:
-    """Return what the place of an answer does, where answers were shown side by side."""
-    if not any(row.votes for row in run.rows):
-        return {}
-    places = positions(run)
-    consistent = {} if places.consistency is None else {CONSISTENT: places.consistency}
-    return consistent | {FIRST: places.first}
+        return length_controlled(run)
+    return None

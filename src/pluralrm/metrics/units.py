@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from pluralrm.core import Row, Run, Ties
 from pluralrm.errors import MetricError, did_you_mean
+from pluralrm.labels import is_one_hot
 from pluralrm.stats import ClusterMeans, cluster_means
 from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray
 
@@ -284,7 +285,8 @@ def units_of(run: Run, metric: str) -> Units:
     if value is None:
         return once(run, ("units", metric), lambda: units(run.rows, metric))
     items = once(run, "items", lambda: _items(run.rows, lambda _: 0.0))
-    if (column := _TOP.get(metric)) and (table := once(run, "table", lambda: score_table(run.rows))):
+    column, table = _TOP.get(metric), once(run, "table", lambda: score_table(run.rows))
+    if column and table and (table.one_hot or metric != "pair"):
         return once(run, ("units", metric), lambda: replace(items, values=tuple(column(table).tolist())))
     return once(run, ("units", metric), lambda: replace(items, values=tuple(map(value, run.rows))))
 
@@ -295,6 +297,8 @@ class ScoreTable(NamedTuple):
     scores: FloatArray
     top: BoolArray
     preferred: IntArray
+    one_hot: bool
+    """Whether no grades say more than which candidate is preferred."""
 
     @property
     def tied(self) -> IntArray:
@@ -305,8 +309,19 @@ class ScoreTable(NamedTuple):
     @property
     def credit(self) -> FloatArray:
         """`top_credit` of each row."""
-        right = self.top[np.arange(len(self.top)), self.preferred]
-        return np.where(right, 1 / np.maximum(self.tied, 1), 0.0)
+        return self.shares[np.arange(len(self.top)), self.preferred]
+
+    @property
+    def pairs(self) -> FloatArray:
+        """`pair_credit` of each row, where grades are one-hot."""
+        own = self.scores[np.arange(len(self.top)), self.preferred][:, None]
+        above, equal = (own > self.scores).sum(axis=1), (own == self.scores).sum(axis=1) - 1
+        return (above + _EQUAL["share"] * equal) / (self.scores.shape[1] - 1)
+
+    @property
+    def shares(self) -> FloatArray:
+        """What each candidate would earn were it the preferred one."""
+        return np.where(self.top, 1 / self.tied[:, None], 0.0)
 
 
 def score_table(rows: Sequence[Row]) -> ScoreTable | None:
@@ -319,7 +334,8 @@ def score_table(rows: Sequence[Row]) -> ScoreTable | None:
     if not usual or set(map(attrgetter("ties"), rows)) != {"share"}:
         return None
     values = np.array(scores, dtype=np.float64)
-    return ScoreTable(values, values == values.max(axis=1, keepdims=True), np.array(preferred))
+    one_hot = values.shape[1] > 1 and all(map(is_one_hot, set(map(attrgetter("grades"), rows))))
+    return ScoreTable(values, values == values.max(axis=1, keepdims=True), np.array(preferred), one_hot)
 
 
 def units_by_domain(run: Run, metric: str) -> dict[str, Units]:
@@ -375,9 +391,10 @@ def _never(rows: Sequence[Row]) -> str:
 
 _TOP: Mapping[str, Callable[[ScoreTable], FloatArray]] = {
     **dict.fromkeys(("accuracy", "bon"), lambda table: table.credit),
+    "pair": lambda table: table.pairs,
     "tie_rate": lambda table: (table.tied > 1).astype(np.float64),
 }
-"""What is read off the top of all rows at once."""
+"""What is read off the scores of all rows at once."""
 METRICS: Mapping[str, Metric] = {
     "accuracy": _per_item(top_credit, fixed_share),
     "bon": _per_item(top_credit, fixed_share),

@@ -30,7 +30,7 @@ from pluralrm.models import KINDS, misfit, parse_model, unsupported
 from pluralrm.models.declarations import TrainedModel, reveals_of
 from pluralrm.runs import records
 from pluralrm.runs.records import RUN, RunManifest, cell_folder
-from pluralrm.runs.store import RunFolder, load_run, load_shard, scored_items
+from pluralrm.runs.store import RunFolder, is_intact, load_run, load_shard, scored_items
 from pluralrm.runs.usage import Account
 from pluralrm.runs.verdicts import Probed, answered, check_resumed, confirmed, prepared
 from pluralrm.runs.workers import Scorer, noted_workers, on_cluster, open_scorer
@@ -47,17 +47,22 @@ class Distant(Protocol):
 
 
 def is_complete(path: Path, manifest: RunManifest, model: object) -> bool:
-    """Return whether a folder holds a complete run, or shard, of a model that would have to be asked who it is.
+    """Return whether a folder holds a complete run, or shard, of this work: nothing in it is opened for writing.
 
-    `manifest` has the identity as far as it is known without the model. No old and new rows can mix here: there are no
-    new ones. Who is behind the URL by now makes no difference to what was scored then.
+    The manifest of a model that would have to be asked who it is has the identity as far as that is known without.
+    No old and new rows can mix here: there are no new ones. Who is behind the URL by now makes no difference to what
+    was scored then.
     """
-    if not isinstance(model, Distant) or not RUN.holds(path):
+    if not RUN.holds(path):
         return False
     stored = RUN.read(path, shards=True)
-    merged = manifest.model_copy(update={"identity": {**stored.identity, **manifest.identity}})
-    if merged.differs_in(stored) or not model.fits(stored.identity):
+    distant = isinstance(model, Distant)
+    if distant:
+        manifest = manifest.model_copy(update={"identity": {**stored.identity, **manifest.identity}})
+    if manifest.differs_in(stored) or (isinstance(model, Distant) and not model.fits(stored.identity)):
         return False
+    if not distant:
+        return is_intact(path, stored) and manifest.name in {"", stored.name}
     try:
         if stored.shard is not None:
             return load_shard(path).complete and stored.status == "complete"
@@ -251,9 +256,10 @@ def score_cell(  # noqa: PLR0913 - the verb of the package: each argument is a d
     )
     draft = draft.model_copy(update={"name": alias, "shard": shard})
     path, own = path if shard is None else shard.folder(path), dealt(items, shard)
-    if not fresh and is_complete(path, draft, scorer.model):
+    manifest = draft if isinstance(scorer.model, Distant) else _of_model(draft, scorer, benchmark)
+    if not fresh and is_complete(path, manifest, scorer.model):
         return path
-    manifest = _with_probes(_of_model(draft, scorer, benchmark), scorer.model, None if fresh else path)
+    manifest = _with_probes(_of_model(manifest, scorer, benchmark), scorer.model, None if fresh else path)
     account = Account(scorer, condition)
     try:
         with RunFolder(

@@ -178,6 +178,14 @@ def _load(folder: Path, library: Items) -> Run:
     )
 
 
+def is_intact(folder: Path, manifest: RunManifest) -> bool:
+    """Return whether a complete run has the rows and the items that it was closed with, byte for byte."""
+    hashes = {ROWS: manifest.rows_hash, ITEMS: manifest.items_hash}
+    files = {folder / name: known for name, known in hashes.items()}
+    whole = manifest.status == "complete"
+    return whole and all(known and file.exists() and file_hash(file) == known for file, known in files.items())
+
+
 def keep_gate(folder: Path, record: GateRecord) -> None:
     """Write the gate card of a complete run; it holds for the rows that are there now."""
     replace_file(folder / GATE, record.model_copy(update={"rows_hash": file_hash(folder / ROWS)}).to_json())
