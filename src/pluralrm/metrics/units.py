@@ -316,7 +316,8 @@ class ScoreTable(NamedTuple):
         """`pair_credit` of each row, where grades are one-hot."""
         own = self.scores[np.arange(len(self.top)), self.preferred][:, None]
         above, equal = (own > self.scores).sum(axis=1), (own == self.scores).sum(axis=1) - 1
-        return (above + _EQUAL["share"] * equal) / (self.scores.shape[1] - 1)
+        credit: FloatArray = (above + _EQUAL["share"] * equal) / (self.scores.shape[1] - 1)
+        return credit
 
     @property
     def shares(self) -> FloatArray:

@@ -233,8 +233,7 @@ class Corpus:
 def _norms(lengths: "Ints") -> "Rows":
     """Return what a word's frequency is weighed against in texts of so many words."""
     mean = int(lengths.sum()) / max(len(lengths), 1) or 1.0
-    norms: Rows = K1 * (1 - B + B * lengths / mean)
-    return norms
+    return K1 * (1 - B + B * lengths.astype(float) / mean)
 
 
 def _idf(texts: int, holders: int) -> float:
