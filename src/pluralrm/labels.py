@@ -22,7 +22,7 @@ def is_one_hot(grades: Sequence[float]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _one_hot(index: int, width: int) -> tuple[float, ...]:
-    return tuple(float(place == index) for place in range(width))
+    return tuple(float(other == index) for other in range(width))
 
 
 def _label(preferred: int | None, grades: Sequence[float], width: int) -> tuple[int | None, tuple[float, ...]]:

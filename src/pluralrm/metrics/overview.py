@@ -79,34 +79,19 @@ MOODS: Mapping[str, Mood] = {
 class OverviewRow(Brief):
     """One model under one condition. `personal` is None where the user's context was hidden, or the run has gaps."""
 
+    model: str
+    condition: str
     summary: Summary
     rank: RankInterval | None
     personal: Personalization | None
     unfinished: str = ""
     sensitivity: Estimate | None = None
-    oracle: bool = False
-    """True where the model saw the rubric: an upper bound that has no rank."""
-
-    @property
-    def model(self) -> str:
-        """The model's spec."""
-        return self.summary.model
-
-    @property
-    def condition(self) -> str:
-        """What the model saw."""
-        return self.summary.condition
+    oracle: bool = False  # the model saw the rubric: an upper bound that has no rank
 
     @property
     def metrics(self) -> Mapping[str, Estimate]:
         """The metrics by name, the headline first."""
         return self.summary.metrics
-
-    @property
-    def paper(self) -> float | None:
-        """The headline by the paper's own formula, where there is one."""
-        published = self.summary.published.get(self.summary.headline)
-        return None if published is None else published.value
 
     @property
     def lift(self) -> Estimate | None:
@@ -207,13 +192,13 @@ def overview(
     ruled = [with_ties(run, ties) for run in main]
     board = leaderboard([run for run in ruled if "oracle" not in run.reveals] or ruled, seed=seed)
     upper = [run for run in ruled if "oracle" in run.reveals and len(board.entries) < len(ruled)]
-    by_name = {(run.model, run.condition): run for run in main}
     rows = []
     for entry in (*board.entries, *(leaderboard(upper, seed=seed).entries if upper else ())):
         key = (entry.summary.model, entry.summary.condition)
-        run = by_name[key]
+        run = entry.summary.run
         rows.append(
             OverviewRow(
+                *key,
                 entry.summary,
                 rank=None if upper and "oracle" in run.reveals else entry.rank,
                 personal=by_key.get(key),
@@ -413,7 +398,7 @@ def overview_records(overview: Overview, name: Mapping[str, str]) -> list[dict[s
         record |= flat("lift", row.lift) | flat("gain", row.gain)
         record |= {"verdict": row.verdict, "p": personal and personal.p_adjusted}
         record |= {"rank_low": rank and rank.low, "rank_high": rank and rank.high}
-        record["paper"] = row.paper
+        record["paper"] = (paper := row.summary.published.get(overview.headline)) and paper.value
         earned = personal.accuracy if personal else {}
         record |= {title: _value(earned.get(role)) for title, role in _CONTROLS.items()}
         record["oracle_gap_closed"] = _value(personal.numbers["gap_closed"] if personal else None)

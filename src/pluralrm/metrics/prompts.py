@@ -142,9 +142,9 @@ def _own_and_others(side: RunItems) -> FloatArray:
     _, line = np.unique(np.repeat(records, sizes) * (names.max() + 1) + names, return_inverse=True)
     order = np.argsort(line, kind="stable")
     starts = np.flatnonzero(np.diff(line[order], prepend=-1))
-    place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-    shares, of_group = np.zeros((len(starts), place.max() + 1)), np.full((len(starts), place.max() + 1), -1)
-    shares[line[order], place], of_group[line[order], place] = earned[order], np.repeat(group, sizes)[order]
+    column = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    shares, of_group = np.zeros((len(starts), column.max() + 1)), np.full((len(starts), column.max() + 1), -1)
+    shares[line[order], column], of_group[line[order], column] = earned[order], np.repeat(group, sizes)[order]
     own = np.cumsum(sizes) - sizes + np.array(list(map(winner, rows)))
     others = (of_group[line[own]] != group[:, None]) & (of_group[line[own]] >= 0)
     if not others.any(axis=1).all():

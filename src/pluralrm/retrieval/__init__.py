@@ -138,7 +138,7 @@ _HEAD = 8
 """So many bytes of a word are one number; a word that is longer is compared as bytes where its head is the same."""
 
 
-class Tokens:
+class Postings:
     """The words of some texts, read off their bytes all at once: a list of texts' words takes three times as long."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -176,8 +176,8 @@ class Tokens:
         longer = np.flatnonzero(ends - starts > _HEAD)
         spans = zip(starts[longer].tolist(), ends[longer].tolist(), strict=True)
         column[longer] = [columns.get(self._bytes[start:end], -1) for start, end in spans]
-        known = column >= 0
-        return self._texts[hits[known]], column[known]
+        equal = column >= 0
+        return self._texts[hits[equal]], column[equal]
 
 
 def _bucket(heads: "NDArray[np.uint64]") -> "NDArray[np.uint64]":
@@ -189,15 +189,15 @@ class Corpus:
     """Some documents, to be compared with a question and with each other."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._texts, self._tokens = texts, Tokens(texts)
-        self._norms = _norms(self._tokens.lengths)
+        self._texts, self._postings = texts, Postings(texts)
+        self._norms = _norms(self._postings.lengths)
 
     def scores(self, question: str) -> list[float]:
         """Return the BM25 score of each document; 0 where it has none of the question's words."""
         import numpy as np
 
         counter = Counter(words(question))
-        rows, columns = self._tokens.matches(counter)
+        rows, columns = self._postings.matches(counter)
         shape = len(self._texts), len(counter)
         times = np.bincount(rows * shape[1] + columns, minlength=math.prod(shape)).reshape(shape)
         idf = np.array([_idf(len(times), holders) for holders in np.count_nonzero(times, axis=0).tolist()])
@@ -255,11 +255,11 @@ class Index:
         self._columns = {word: index for index, word in enumerate(vocabulary)}
         rows, columns, lengths = [], [], []
         for start in range(0, max(len(texts), 1), _AT_ONCE):
-            tokens = Tokens(texts[start : start + _AT_ONCE])
-            text, column = tokens.matches(vocabulary)
+            postings = Postings(texts[start : start + _AT_ONCE])
+            text, column = postings.matches(vocabulary)
             rows.append(text + start)
             columns.append(column)
-            lengths.append(tokens.lengths)
+            lengths.append(postings.lengths)
         places = np.concatenate(rows), np.concatenate(columns)
         shape = (len(texts), max(len(vocabulary), 1))
         self._weights = csc_array((np.ones(len(places[0])), places), shape=shape)

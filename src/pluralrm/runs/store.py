@@ -180,10 +180,9 @@ def _load(folder: Path, library: Items) -> Run:
 
 def is_intact(folder: Path, manifest: RunManifest) -> bool:
     """Return whether a complete run has the rows and the items that it was closed with, byte for byte."""
-    hashes = {ROWS: manifest.rows_hash, ITEMS: manifest.items_hash}
-    files = {folder / name: known for name, known in hashes.items()}
+    files = {folder / ROWS: manifest.rows_hash, folder / ITEMS: manifest.items_hash}
     whole = manifest.status == "complete"
-    return whole and all(known and file.exists() and file_hash(file) == known for file, known in files.items())
+    return whole and all(sha and file.exists() and file_hash(file) == sha for file, sha in files.items())
 
 
 def keep_gate(folder: Path, record: GateRecord) -> None:
