@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from pluralrm.cli.progress import GridDisplay, ProgressDisplay, asked_line, command, interruptible
+from pluralrm.cli.progress import GridDisplay, ProgressDisplay, command, interruptible, note_asked
 from pluralrm.http import Tally
 from pluralrm.progress import JobStep, StepClock
 from pluralrm.runs import Progress
@@ -67,16 +67,20 @@ def test_what_is_wrong_is_said_once_and_at_once(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == "ALARM in pocket-prb x judge: 18 of 20 answers have no grade\n"
 
 
-def test_one_line_tells_what_was_asked() -> None:
+def test_one_line_tells_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     cells = [Tally(10, 4, 7, 600, 60, 1, 0.5), None, Tally(1_000, 0, 1_000, 100_000, 10_000, 0, 0.25)]
-    assert asked_line(cells) == (
-        "asked: 1,010 replies, 4 kept from before; 1,007 sent, 100,600 + 10,060 tokens (1 not counted), cost 0.75"
-    )
-    assert asked_line([Tally(2, 2)]) == "asked: 2 replies, 2 kept from before; 0 sent, 0 + 0 tokens"
+    note_asked(cells)
+    note_asked([Tally(2, 2)])
+    assert capsys.readouterr().err.splitlines() == [
+        "asked: 1,010 replies, 4 kept from before; 1,007 sent, 100,600 + 10,060 tokens (1 not counted), cost 0.75",
+        "asked: 2 replies, 2 kept from before; 0 sent, 0 + 0 tokens",
+    ]
 
 
-def test_where_nothing_was_asked_nothing_is_told() -> None:
-    assert asked_line([]) == asked_line([None]) == asked_line([Tally(cost=0.0)]) == ""
+def test_where_nothing_was_asked_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for tallies in ([], [None], [Tally(cost=0.0)]):
+        note_asked(tallies)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_job_without_a_known_end_counts_in_its_unit(screen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ VERBS = {
     "audit": Verb(_TRUST, "audit", "audit"),
     "share": Verb(_TRUST, "audit", "share"),
     "attack": Verb(_TRUST, "attack", "attack"),
-    "stand-in": Verb(_TRUST, "stand_in", "stand_in"),
+    "stand-in": Verb(_TRUST, "annotate_agreement", "stand_in"),
     "power": Verb(_TRUST, "power", "app", "How many items, models or judgments does a significant result take?"),
     "import": Verb(_OTHERS, "imports", "import_"),
     "align": Verb(_OTHERS, "imports", "align"),

@@ -1,4 +1,4 @@
-"""`pluralrm annotate`: people judge a benchmark; judgments and screens as files of other tools."""
+"""`pluralrm annotate`: people judge a benchmark; their claim; judgments and screens as files of other tools."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli import annotate_agreement, annotate_plan
-from pluralrm.cli.terminal import note, print_json, print_wrapped
-from pluralrm.errors import PlanError, SpecError, did_you_mean
+from pluralrm.cli import annotate_plan
+from pluralrm.cli.annotate_agreement import JUDGMENTS, agreement
+from pluralrm.cli.progress import ProgressDisplay
+from pluralrm.cli.terminal import (
+    Kind,
+    check_new,
+    check_place,
+    console,
+    note,
+    print_json,
+    print_legend,
+    print_wrapped,
+    table,
+    write_page,
+)
+from pluralrm.errors import PlanError, PluralrmError, SpecError, did_you_mean
+from pluralrm.text import estimated, p_value
 
 if TYPE_CHECKING:
+    from pluralrm.annotate.claim_result import ArmResult, ClaimResult
     from pluralrm.annotate.judgments import Judgment
     from pluralrm.annotate.plan import AnnotationPlan
     from pluralrm.annotate.service import Link, OpenServer
@@ -31,9 +46,7 @@ def export(
     plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder."),
     to: str = typer.Option(..., "--to", metavar="FORMAT", help=f"One of {', '.join(_TO)}."),
     out: Path = typer.Option(..., "--out", "-o", metavar="FILE", help="A new file."),
-    judgments: Path | None = typer.Option(
-        None, "--judgments", metavar="FILE", help="judgments.jsonl, where they are not in the plan's folder."
-    ),
+    judgments: Path | None = JUDGMENTS,
     annotator: str = typer.Option("", metavar="ID", help="Only the screens of this annotator, for another tool."),
     test: float = typer.Option(0.3, metavar="P", help="With own: the share of a person's choices that are items."),
     seed: int = typer.Option(0, help="With own: seed of that split."),
@@ -47,7 +60,10 @@ def export(
 
     if to not in _TO:
         raise SpecError(f"--to {to!r}.{did_you_mean(to, _TO)}")
-    _require_new(out, *([out.with_suffix(".xml")] if to == "label-studio" else []))
+    configuration = out.with_suffix(".xml")
+    check_new(out, *([configuration] if to == "label-studio" else []))
+    if to == "label-studio" and out == configuration:
+        raise SpecError(f"-o {out}: the configuration is written to it; name a file that does not end in .xml")
     content = read_plan(plan)
     if annotator and annotator not in content.arm:
         raise SpecError(f"--annotator {annotator!r}.{did_you_mean(annotator, content.arm)}")
@@ -57,7 +73,7 @@ def export(
     written = _own(content, answers, test, seed) if to == "own" else _written(content, answers, to, annotator)
     replace_file(out, written.text)
     if written.beside:
-        replace_file(out.with_suffix(".xml"), written.beside)
+        replace_file(configuration, written.beside)
     if as_json:
         print_json({"file": str(out), "format": to, "rows": written.rows, "rehearsal": is_rehearsal(answers)})
     else:
@@ -66,14 +82,6 @@ def export(
             print_wrapped(f"{written.told}.", first="  ", indent="    ")
         if is_rehearsal(answers):
             print_wrapped("REHEARSAL: these judgments are simulated", style="red")
-
-
-def _require_new(*files: Path) -> None:
-    for file in files:
-        if file.exists():
-            raise PlanError(f"{file}: is there already; name another file with -o, or remove it")
-    if len(set(files)) < len(files):
-        raise SpecError(f"-o {files[0]}: the configuration is written to it; name a file that does not end in .xml")
 
 
 class _ExportFile(NamedTuple):
@@ -132,7 +140,7 @@ def import_(
 
     if from_ not in _FROM:
         raise SpecError(f"--from {from_!r}.{did_you_mean(from_, _FROM)}")
-    _require_new(out)
+    check_new(out)
     content = read_plan(plan)
     try:
         text = file.read_text(encoding="utf-8")
@@ -165,8 +173,8 @@ def serve(
     from pluralrm.annotate.service import ServerAddress
     from pluralrm.annotate.service import serve as serve_plan
 
-    if links is not None:
-        _check_new(links)
+    if links is not None and links.exists():
+        raise PluralrmError(f"--links {str(links)!r}: is there already; name a new file, or remove that one")
 
     def opened(server: "OpenServer") -> None:
         if links is not None and server.links:
@@ -195,19 +203,10 @@ def _print_links(server: "OpenServer", links: Path | None, *, as_json: bool) -> 
         note("These links are shown once: only hashes of them are kept. Who has one can judge in that name.")
 
 
-def _check_new(file: Path) -> None:
-    from pluralrm.errors import PluralrmError
-
-    if file.exists():
-        raise PluralrmError(f"--links {str(file)!r}: is there already; name a new file, or remove that one")
-
-
 def _write_links(file: Path, links: "list[Link]") -> None:
     """Write links into a new file that only its owner may read."""
     import csv
     import os
-
-    from pluralrm.errors import PluralrmError
 
     try:
         with os.fdopen(
@@ -238,8 +237,7 @@ def rehearse(
     from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
     from pluralrm.files import replace_file
 
-    if out.exists():
-        raise PlanError(f"{out}: is there already; name another file with -o, or remove it")
+    check_new(out)
     judgments = rehearsed(read_plan(plan), RehearsalWorld(fit, general, ties, likeness, lean), seed=seed)
     replace_file(out, "".join(f"{judgment_line(judgment)}\n" for judgment in judgments))
     if as_json:
@@ -248,13 +246,133 @@ def rehearse(
         print_wrapped(f"{out}: {len(judgments):,} simulated judgments.")
 
 
+# ---------------------------------------------------------------- the claim
+
+
+def claim(
+    plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder, which states the claim."),
+    judgments: Path | None = JUDGMENTS,
+    out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page with plots."),
+    figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Test the claim of a plan: the labelled answer wins in personal fit, and is equal in general quality.
+
+    Equal is a win rate (and a mean rating) within the margins that the plan states, in factuality, relevance and
+    helpfulness; what was not asked is not tested.
+
+    Exit 1 if it is refuted. With four answers there is no claim, only how often people pick the labelled one.
+    """
+    from pluralrm.annotate.claim import claimed
+    from pluralrm.annotate.claim_page import claim_page, write_figures
+    from pluralrm.annotate.judgments import judged_plan
+
+    if out is not None:
+        check_place(out)
+    content, answers = judged_plan(plan, judgments)
+    if content.declared.task == "four":
+        _print_fours(content, answers, path=out or figures, as_json=as_json)
+        return
+    with ProgressDisplay(f"claim of {plan}: testing"):
+        result = claimed(content, answers)
+    if out is not None:
+        write_page(out, claim_page(result))
+    if figures is not None:
+        note(f"wrote {', '.join(file.name for file in write_figures(result, figures))} in {figures}")
+    if as_json:
+        print_json(result.to_json())
+    else:
+        _print_claim(result)
+    if result.first.contrary:
+        raise typer.Exit(1)
+
+
+def _print_claim(result: "ClaimResult") -> None:
+    from pluralrm.annotate import claim_result as words
+
+    print_wrapped(f"{result.benchmark}: is personal fit what separates the pairs?", style="bold")
+    if result.rehearsal:
+        print_wrapped("REHEARSAL: these judgments are simulated", style="red")
+    print_wrapped(words.verdict(result), style="red" if result.first.contrary else "")
+    print_wrapped(f"{words.stated(result.declared)} Plan {result.plan_hash[:16]}.")
+    for arm in result.arms:
+        _print_arm(arm)
+    level = 100 * (1 - 2 * result.claim.alpha)
+    ends = f"Intervals of tests at {level:g}%, others at 95%, robust to items and annotators; of majorities, to items."
+    p = "p of tests: one-sided, of equality (±) the larger of two; of log odds: two-sided."
+    print_legend([f"{ends} {p}", words.ABOUT, f"{'; '.join(result.policies)}."])
+
+
+def _print_arm(arm: "ArmResult") -> None:
+    from pluralrm.annotate import claim_result as words
+
+    console().print()
+    print_wrapped(f"{arm.arm}: {words.SEEN[arm.arm]}", style="bold")
+    print_wrapped(f"{words.counts(arm)} {words.survival(arm)} {words.ceiling(arm)}")
+    rows = [
+        (test.name, test.unit, words.measured(test), p_value(test.test.p), words.state(test.test)) for test in arm.tests
+    ]
+    columns: list[tuple[str, Kind]] = [("test", "name"), ("in", "left"), ("estimate", "left"), ("p", "right")]
+    console().print(table([*columns, ("", "left")], rows))
+    if text := words.untold(arm):
+        print_wrapped(text)
+    _print_weights(arm)
+
+
+def _print_weights(arm: "ArmResult") -> None:
+    from pluralrm.annotate import claim_result as words
+
+    if not arm.weights:
+        print_wrapped(f"No regression of the overall choice: {arm.why_no_weights}")
+        return
+    rows = [
+        (words.named(weight.name), estimated(weight.log_odds, times=1, places=2), p_value(weight.p))
+        for weight in arm.weights
+    ]
+    columns: list[tuple[str, Kind]] = [("the overall choice", "name"), ("log odds per step [95%]", "left")]
+    console().print(table([*columns, ("p", "right")], rows))
+    if text := words.held_down(arm):
+        print_wrapped(text)
+
+
+def _print_fours(plan: "AnnotationPlan", judgments: "list[Judgment]", *, path: Path | None, as_json: bool) -> None:
+    """Print what people say of four answers."""
+    from pluralrm.annotate.claim import fours
+
+    if path is not None:
+        raise SpecError(f"{path}: only the claim of two answers has a page and plots; leave out -o and --figures")
+    result = fours(plan, judgments)
+    if as_json:
+        print_json(result.to_json())
+        return
+    print_wrapped(f"{result.benchmark}: do people pick the labelled answer?", style="bold")
+    if result.rehearsal:
+        print_wrapped("REHEARSAL: these judgments are simulated", style="red")
+    for arm in result.arms:
+        same = "no one could tell" if arm.paraphrases_same is None else estimated(arm.paraphrases_same)
+        rows = [
+            (f"labelled answer picked (by chance {100 * arm.chance:.0f})", "%", estimated(arm.picked)),
+            ("items on which it is picked most", "%", estimated(arm.survives)),
+            ("only one answer fits", "%", estimated(arm.only_one_fits)),
+            ("no answer fits", "%", estimated(arm.none_fits)),
+            ("paraphrases mean the same", "%", same),
+            ("naturalness of the prompt", "1 to 5", estimated(arm.naturalness, times=1, places=2)),
+        ]
+        console().print()
+        print_wrapped(f"{arm.picked.n:,} judgments of {arm.items:,} items by {arm.annotators:,} annotators")
+        columns: list[tuple[str, Kind]] = [("", "name"), ("in", "left"), ("estimate [95%]", "left")]
+        console().print(table(columns, rows))
+    ends = "Intervals are robust to items and annotators. 'Cannot tell' counts as not picking the labelled answer."
+    print_legend([ends, *([f"{result.left_out}."] if result.left_out else [])])
+
+
 app = typer.Typer(no_args_is_help=True)
 
 
 app.command("plan")(annotate_plan.plan)
 app.command("rehearse")(rehearse)
 app.command("serve")(serve)
-app.command("agreement")(annotate_agreement.agreement)
-app.command("claim")(annotate_agreement.claim)
+app.command("agreement")(agreement)
+app.command("claim")(claim)
 app.command("export")(export)
 app.command("import")(import_)

@@ -1,6 +1,6 @@
-"""`pluralrm annotate agreement`: how far annotators agree; `annotate claim`: does personal fit separate the pair?"""
+"""`pluralrm annotate agreement`: how far annotators agree; `pluralrm stand-in`: may a judge stand in for a person?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, get_args
@@ -11,7 +11,6 @@ from pluralrm.cli.options import FORMAT, TEXT_FORMS, TableFormat, output_format,
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import (
     Kind,
-    check_place,
     console,
     note,
     percent,
@@ -20,21 +19,14 @@ from pluralrm.cli.terminal import (
     print_wrapped,
     table,
     warnings_as_notes,
-    write_page,
 )
 from pluralrm.errors import SpecError, did_you_mean
-from pluralrm.text import estimated, p_value
+from pluralrm.text import counted, difference, estimated, listed, p_value, share
 
 if TYPE_CHECKING:
-    from pluralrm.annotate.judgments import Judgment
     from pluralrm.annotate.labels import AgreementResult, DimensionAgreement
-    from pluralrm.annotate.plan import AnnotationPlan
     from pluralrm.metrics.agreement import Coefficient, Scaled
-    from pluralrm.metrics.stand_in import StandInResult
-if TYPE_CHECKING:
-    from pluralrm.annotate.claim_result import ArmResult, ClaimResult
-    from pluralrm.annotate.judgments import Judgment
-    from pluralrm.annotate.plan import AnnotationPlan
+    from pluralrm.metrics.stand_in import StandInResult, StandInTerms
 
 
 T = TypeVar("T", bound=str)
@@ -101,8 +93,6 @@ def agreement(
 
 def _write(result: "AgreementResult", stand_ins: "Sequence[StandInResult]", form: TableFormat, dimension: str) -> None:
     """Print agreement, and the judges where there are any; flat records are then about them."""
-    from pluralrm.cli.stand_in import print_stand_ins
-
     if form in TEXT_FORMS:
         parts = [part for part in result.parts if dimension in {"", part.dimension}]
         rows = [row for part in stand_ins or parts for row in part.records()]
@@ -201,12 +191,12 @@ def _print_table(parts: "Sequence[DimensionAgreement]") -> None:
             if part.why:
                 rows.append((name, f"{part.items:,}", part.why, "", ""))
                 continue
-            share = by_name["percent"].estimate
+            alike = by_name["percent"].estimate
             scaled = next(
                 by_name[kind] for kind in ("alpha_interval", "alpha_ordinal", "alpha_nominal") if kind in by_name
             )
             gwet = by_name.get("ac2", by_name["ac1"])
-            rows.append((name, f"{part.items:,}", percent(share) if share else "–", _number(scaled), _number(gwet)))
+            rows.append((name, f"{part.items:,}", percent(alike) if alike else "–", _number(scaled), _number(gwet)))
         console().print()
         if arm:
             print_wrapped(arm)
@@ -245,118 +235,150 @@ def _legend(result: "AgreementResult", parts: "Sequence[DimensionAgreement]") ->
     return lines
 
 
-def claim(
-    plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder, which states the claim."),
+# ---------------------------------------------------------------- may a judge stand in for a person?
+
+_ROWS = 20
+"""Rows of the table of people."""
+
+
+def stand_in(
+    paths: list[Path] = typer.Argument(
+        ..., metavar="RUN|PLAN|FILE", help="Runs on items that several people judged, or labels."
+    ),
+    judge: list[str] = typer.Option([], "--judge", metavar="NAME|FILE|RUN", help="Judge of the labels; repeat."),
+    epsilon: float = typer.Option(0.15, min=0.0, max=0.99, help="How far it may fall behind: experts .2, crowd .1."),
+    alpha: float = typer.Option(0.05, min=0.0001, max=0.5, help="Error rate of the verdict."),
+    items: int = typer.Option(30, "--min-items", min=2, help="Independent items that a person must have."),
     judgments: Path | None = JUDGMENTS,
-    out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page with plots."),
-    figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
+    scale: str = typer.Option("", "--scale", metavar="SCALE", help="Of a file's labels: nominal, ordinal or interval."),
+    labels: str = typer.Option("", metavar="L,L", help="A file's labels in ascending order."),
+    dimension: str = typer.Option("", metavar="NAME", help="Only this dimension of labels."),
+    form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Test the claim of a plan: the labelled answer wins in personal fit, and is equal in general quality.
+    """May a judge stand in for a person? The alternative annotator test.
 
-    Equal is a win rate (and a mean rating) within the margins that the plan states, in factuality, relevance and
-    helpfulness; what was not asked is not tested.
-
-    Exit 1 if it is refuted. With four answers there is no claim, only how often people pick the labelled one.
+    An answer that the judge did not give loses.
     """
-    from pluralrm.annotate.claim import claimed
-    from pluralrm.annotate.claim_page import claim_page, write_figures
-    from pluralrm.annotate.judgments import judged_plan
+    from pluralrm.annotate.stand_in import judged_labels, labels_in
+    from pluralrm.metrics.stand_in import StandInTerms
 
-    if out is not None:
-        check_place(out)
-    content, answers = judged_plan(plan, judgments)
-    if content.declared.task == "four":
-        _print_fours(content, answers, path=out or figures, as_json=as_json)
-        return
-    with ProgressDisplay(f"claim of {plan}: testing"):
-        result = claimed(content, answers)
-    if out is not None:
-        write_page(out, claim_page(result))
-    if figures is not None:
-        note(f"wrote {', '.join(file.name for file in write_figures(result, figures))} in {figures}")
-    if as_json:
-        print_json(result.to_json())
+    form, terms = output_format(form, as_json=as_json), StandInTerms(epsilon, alpha, items)
+    _check_exist(paths)
+    if judge:
+        if len(paths) > 1:
+            raise SpecError(f"--judge goes with one plan or file of labels; found {len(paths)}")
+        if paths[0].is_dir() and (scale or labels):
+            raise SpecError("--scale and --labels are about a file; a plan's answers have scales of their own")
+        declared = declared_scale(scale, labels)
+        with warnings_as_notes():
+            people, left_out = labels_in(paths[0], judgments)
+            results = judged_labels(paths[0], people, judge, declared=declared, dimension=dimension, terms=terms)
+        if left_out:
+            note(left_out)
     else:
-        _print_claim(result)
-    if result.first.contrary:
-        raise typer.Exit(1)
+        if any(not path.is_dir() for path in paths) or judgments or scale or labels or dimension:
+            raise SpecError("labels of a plan or file need --judge NAME|FILE|RUN, and runs take no options of labels")
+        results = _of_runs(paths, terms)
+    if form is TableFormat.JSON:
+        print_json([result.to_json() for result in results])
+    elif form in TEXT_FORMS:
+        print_records([row for result in results for row in result.records()], form, ["advantage", "lead"])
+    else:
+        if any(result.rehearsal for result in results):
+            print_wrapped("REHEARSAL: these judgments are simulated", style="red")
+        print_stand_ins(results)
 
 
-def _print_claim(result: "ClaimResult") -> None:
-    from pluralrm.annotate import claim_result as words
+def _check_exist(paths: "Sequence[Path]") -> None:
+    from pluralrm.benchmarks.rows import exists
 
-    print_wrapped(f"{result.benchmark}: is personal fit what separates the pairs?", style="bold")
-    if result.rehearsal:
-        print_wrapped("REHEARSAL: these judgments are simulated", style="red")
-    print_wrapped(words.verdict(result), style="red" if result.first.contrary else "")
-    print_wrapped(f"{words.stated(result.declared)} Plan {result.plan_hash[:16]}.")
-    for arm in result.arms:
-        _print_arm(arm)
-    level = 100 * (1 - 2 * result.claim.alpha)
-    ends = f"Intervals of tests at {level:g}%, others at 95%, robust to items and annotators; of majorities, to items."
-    p = "p of tests: one-sided, of equality (±) the larger of two; of log odds: two-sided."
-    print_legend([f"{ends} {p}", words.ABOUT, f"{'; '.join(result.policies)}."])
+    for path in paths:
+        if not exists(path):
+            raise SpecError(f"{str(path)!r}: no such file or folder; wanted runs, a plan, or a file of labels")
 
 
-def _print_arm(arm: "ArmResult") -> None:
-    from pluralrm.annotate import claim_result as words
+def _of_runs(paths: "Sequence[Path]", terms: "StandInTerms") -> "list[StandInResult]":
+    from pluralrm.annotate.stand_in import load_all, of_run
 
-    console().print()
-    print_wrapped(f"{arm.arm}: {words.SEEN[arm.arm]}", style="bold")
-    print_wrapped(f"{words.counts(arm)} {words.survival(arm)} {words.ceiling(arm)}")
-    rows = [
-        (test.name, test.unit, words.measured(test), p_value(test.test.p), words.state(test.test)) for test in arm.tests
-    ]
-    columns: list[tuple[str, Kind]] = [("test", "name"), ("in", "left"), ("estimate", "left"), ("p", "right")]
-    console().print(table([*columns, ("", "left")], rows))
-    if text := words.untold(arm):
-        print_wrapped(text)
-    _print_weights(arm)
+    runs = load_all(paths)
+    for run in runs:
+        if not run.complete:
+            note(f"{run.path}: {run.items - run.done:,} of {run.items:,} items are not scored yet; each loses")
+    return [of_run(run, terms) for run in runs]
 
 
-def _print_weights(arm: "ArmResult") -> None:
-    from pluralrm.annotate import claim_result as words
+def print_stand_ins(results: "Sequence[StandInResult]") -> None:
+    """Print the verdict, for whom it holds, and the risk where the judge is certain; of several judges one row each."""
+    for result in results:
+        if result.unmatched:
+            labels = listed([repr(label) for label in result.unmatched])
+            note(f"{result.data}: {result.judge} answers {labels}, which no person does: such answers never agree")
+    if len(results) == 1:
+        _print_judge(results[0])
+    else:
+        _print_several(results)
+    terms = results[0].terms
+    lead = "lead: how often the judge is at least as close to the others as the person, less how often the person is."
+    level = f"at most {100 * terms.alpha:g}% of such results are false (p: Benjamini-Yekutieli)"
+    well = f"as well: lead above {share(-terms.epsilon)}; worse: below; {level}."
+    verdict = "may: as well as half of the people, by a partial conjunction test too."
+    published = "" if len(results) > 1 else _published(results[0])
+    print_legend([lead, well, verdict, *filter(None, [published]), "Every number: --format csv, --json."])
 
-    if not arm.weights:
-        print_wrapped(f"No regression of the overall choice: {arm.why_no_weights}")
-        return
-    rows = [
-        (words.named(weight.name), estimated(weight.log_odds, times=1, places=2), p_value(weight.p))
-        for weight in arm.weights
-    ]
-    columns: list[tuple[str, Kind]] = [("the overall choice", "name"), ("log odds per step [95%]", "left")]
-    console().print(table([*columns, ("p", "right")], rows))
-    if text := words.held_down(arm):
-        print_wrapped(text)
+
+def _published(result: "StandInResult") -> str:
+    if result.published_rate is None:
+        return ""
+    outcome = "passes" if result.published_rate >= 0.5 else "fails"
+    return f"The published test (Student's t) {outcome}: winning rate {share(result.published_rate)}."
 
 
-def _print_fours(plan: "AnnotationPlan", judgments: "list[Judgment]", *, path: Path | None, as_json: bool) -> None:
-    """Print what people say of four answers."""
-    from pluralrm.annotate.claim import fours
-
-    if path is not None:
-        raise SpecError(f"{path}: only the claim of two answers has a page and plots; leave out -o and --figures")
-    result = fours(plan, judgments)
-    if as_json:
-        print_json(result.to_json())
-        return
-    print_wrapped(f"{result.benchmark}: do people pick the labelled answer?", style="bold")
-    if result.rehearsal:
-        print_wrapped("REHEARSAL: these judgments are simulated", style="red")
-    for arm in result.arms:
-        same = "no one could tell" if arm.paraphrases_same is None else estimated(arm.paraphrases_same)
+def _print_several(results: "Sequence[StandInResult]") -> None:
+    columns: list[tuple[str, Kind]] = [("judge", "name"), ("", "left"), ("as well as", "right"), ("p (may)", "right")]
+    columns.append(("rho, % [95%]", "left"))
+    silent = any(result.unanswered for result in results)
+    columns += [("no answer, %", "right")] * silent
+    for data in dict.fromkeys(result.data for result in results):
+        print_wrapped(f"{data}: may they stand in for a person? epsilon {results[0].terms.epsilon:g}", style="bold")
         rows = [
-            (f"labelled answer picked (by chance {100 * arm.chance:.0f})", "%", estimated(arm.picked)),
-            ("items on which it is picked most", "%", estimated(arm.survives)),
-            ("only one answer fits", "%", estimated(arm.only_one_fits)),
-            ("no answer fits", "%", estimated(arm.none_fits)),
-            ("paraphrases mean the same", "%", same),
-            ("naturalness of the prompt", "1 to 5", estimated(arm.naturalness, times=1, places=2)),
+            (
+                result.judge,
+                result.ruling,
+                f"{result.count('as well'):,} of {len(result.testable):,}",
+                p_value(result.p),
+                estimated(result.advantage),
+                *[share(result.unanswered)] * silent,
+            )
+            for result in results
+            if result.data == data
         ]
         console().print()
-        print_wrapped(f"{arm.picked.n:,} judgments of {arm.items:,} items by {arm.annotators:,} annotators")
-        columns: list[tuple[str, Kind]] = [("", "name"), ("in", "left"), ("estimate [95%]", "left")]
         console().print(table(columns, rows))
-    ends = "Intervals are robust to items and annotators. 'Cannot tell' counts as not picking the labelled answer."
-    print_legend([ends, *([f"{result.left_out}."] if result.left_out else [])])
+        console().print()
+
+
+def _print_judge(result: "StandInResult") -> None:
+    print_wrapped(f"{result.data}: {result}" if result.data else str(result), style="bold")
+    if result.advantage is not None:
+        rate = f"winning rate {share(result.winning_rate)} (50 needed)"
+        print_wrapped(f"{rate}, mean advantage probability (rho) {estimated(result.advantage)}")
+    everything = result.risks[0].risk
+    missing = f", {everything.failed:,} without an answer: these lose" if everything.failed else ""
+    print_wrapped(f"{counted(everything.n, 'comparison')}{missing}")
+    console().print()
+    columns: list[tuple[str, Kind]] = [("compared with", "name"), ("", "left"), ("lead in points [95%]", "left")]
+    console().print(table([*columns, ("p", "right"), ("items", "right")], list(_rows(result))))
+    if len(result.risks) > 1:
+        console().print()
+        heads: list[tuple[str, Kind]] = [("of", "left"), ("% of all", "right"), ("person closer, % [95%]", "left")]
+        console().print(table(heads, [(row.covered, share(row.coverage), estimated(row.risk)) for row in result.risks]))
+
+
+def _rows(result: "StandInResult") -> Iterator[tuple[str, str, str, str, str]]:
+    people = sorted(result.people, key=lambda row: (row.adjusted is None, row.lead.value, row.person))
+    most = len(people) if len(people) <= _ROWS else _ROWS - 1
+    for row in people[:most]:
+        yield row.person, row.likeness, difference(row.lead), p_value(row.stated), f"{row.clusters:,}"
+    if len(people) > most:
+        yield f"... and {len(people) - most:,} more", "", "", "", ""

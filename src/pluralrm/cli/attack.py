@@ -11,15 +11,18 @@ from pluralrm.cli.attack_checks import (
     PersonalOptions,
     judge_steps,
     measure_judge,
+    note_left_out,
+    print_head,
     print_ranks,
     print_safety,
+    print_sign,
     print_trust,
 )
-from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, interruptible
-from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table, with_interval
+from pluralrm.cli.progress import INCOMPLETE, GridDisplay, interruptible, note_asked
+from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, table, with_interval
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, SpecError, together
 from pluralrm.progress import JobStep, size_of
-from pluralrm.text import counted, estimated
+from pluralrm.text import estimated
 
 if TYPE_CHECKING:
     from pluralrm.attack import Effect, Robustness
@@ -43,8 +46,6 @@ _COLUMNS: "Sequence[tuple[str, Kind]]" = (
 )
 
 
-_STYLES = {"grey": "bright_black"}
-"""What the terminal calls a colour, where that is not its name."""
 _SHARES = (
     *("before", "after", "change", "beyond_control", "newly_failed", "rate", "beside", "difference"),
     *("value", "sound"),
@@ -53,17 +54,7 @@ _SHARES = (
 
 def print_robustness(robustness: "Robustness", card: "Card") -> None:
     """Print one row per attack, and a sentence for each thing that is to be said."""
-    console().print()
-    clusters = counted(robustness.clusters, card.cluster)
-    print_wrapped(
-        f"{robustness.benchmark}: {robustness.items:,} items, {clusters}; "
-        f"{robustness.model} under {robustness.condition}",
-        style="bold",
-    )
-    if "oracle" in robustness.reveals:
-        print_wrapped("ORACLE: the model saw the rubric", style="red")
-    if robustness.pairs:
-        print_wrapped(f"SYNTHESISED: the model was shown {robustness.pairs}", style="yellow")
+    print_head(robustness, card)
     failed = any(effect.newly_failed for effect in robustness.effects)
     if robustness.effects:
         columns = _COLUMNS if failed else _COLUMNS[:-1]
@@ -72,8 +63,8 @@ def print_robustness(robustness: "Robustness", card: "Card") -> None:
         console().print(table(columns, rows, red=red))
         print_legend(_legend(robustness, failed=failed))
     for sign in robustness.signs:
-        print_wrapped(sign.text, first=f"{sign.colour:<8}", indent=" " * 8, style=_STYLES.get(sign.colour, sign.colour))
-    _print_skipped(robustness)
+        print_sign(sign.text, sign.colour)
+    note_left_out(robustness.skipped)
 
 
 def _row(effect: "Effect") -> list[str]:
@@ -108,14 +99,8 @@ def _legend(robustness: "Robustness", *, failed: bool) -> Iterator[str]:
     yield from (f"interval: {method}" for method in methods)
 
 
-def _print_skipped(robustness: "Robustness") -> None:
-    """Tell what was left out, each reason once."""
-    for reason in dict.fromkeys(robustness.skipped.values()):
-        names = ", ".join(name for name, why in robustness.skipped.items() if why == reason)
-        note(f"skipped {names}: {reason}")
-
-
 @options.with_server_options
+@options.with_access
 def attack(
     benchmarks: list[str] = typer.Argument(
         ["pocket-prb"], metavar="BENCH", help="Names or paths.", autocompletion=options.complete_benchmark
@@ -140,9 +125,7 @@ def attack(
     seed: int = typer.Option(0, help="Seed of the order of candidates, the attacked answers and the inserted words."),
     workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
     fresh: bool = typer.Option(False, "--fresh", help="Delete the rows of earlier runs and start over."),
-    trust: list[str] = options.TRUST,
-    send: bool = options.SEND,
-    max_prompt_tokens: int | None = options.LENGTH,
+    access: options.ModelAccess = options.ACCESS,
     served: options.ServerOptions = options.SERVED,
     form: options.TableFormat = options.FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -161,8 +144,7 @@ def attack(
     chosen(attacks)
     if judge and attacks:
         raise SpecError("--attack: found beside --judge, which has probes of its own; leave one of them out")
-    models, conditions = options.with_posts_of(options.with_trust(models, trust), conditions, allowed=send)
-    models = options.with_length(models, max_prompt_tokens)
+    models, conditions = access.specs(models, conditions)
     settings = served.settings()
     loaded = {str(parse_model(model)): load_model(model, settings=settings) for model in models}
     benches = [_benchmark(name, seed, limit) for name in benchmarks]
@@ -261,14 +243,13 @@ def _attack_cells(
     """Return what came of each cell; a broken model or server costs its own cells alone."""
     outcome = _AttackResults([], [], [])
     for cell in cells:
-        title = f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
         if cell.skip is not None:
-            outcome.skipped.append(f"{title}: {cell.skip}")
+            outcome.skipped.append(f"{cell.title}: {cell.skip}")
             continue
         try:
             outcome.results.append((cell, measure(cell, how.loaded.get(cell.model, cell.model), how)))
         except ConditionError as exc:
-            outcome.skipped.append(f"{title}: {exc}")
+            outcome.skipped.append(f"{cell.title}: {exc}")
         except (ModelError, ServiceError) as exc:
             outcome.broken.append(exc)
     return outcome
@@ -286,8 +267,7 @@ def _tell(outcome: _AttackResults, tallies: "Sequence[Tally | None]", form: opti
         print_json([result.to_json() for _, result in outcome.results])
     else:
         _print(outcome)
-    if usage := asked_line(tallies):
-        note(usage)
+    note_asked(tallies)
     if outcome.broken:
         raise together(outcome.broken)
     if not all(result.complete for _, result in outcome.results):

@@ -4,7 +4,7 @@ A judge: places, the inverted question, other words, letters, length. A personal
 """
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -24,7 +24,7 @@ from pluralrm.progress import JobStep, size_of
 from pluralrm.text import bounds, counted, points
 
 if TYPE_CHECKING:
-    from pluralrm.attack import BenchmarkScorer
+    from pluralrm.attack import BenchmarkScorer, Robustness
     from pluralrm.attack.effects import Check
     from pluralrm.attack.judge import JudgeTrust
     from pluralrm.attack.personal import PersonalSafety, SafetyMeasure, SafetyQuestion
@@ -39,6 +39,30 @@ _STYLES = {"grey": "bright_black"}
 
 def _style(colour: str) -> str:
     return _STYLES.get(colour, colour)
+
+
+def print_head(result: "Robustness | JudgeTrust", card: "Card") -> None:
+    """Print what a result is about, and what must be known of it first."""
+    console().print()
+    clusters = counted(result.clusters, card.cluster)
+    title = f"{result.benchmark}: {result.items:,} items, {clusters}; {result.model} under {result.condition}"
+    print_wrapped(title, style="bold")
+    if "oracle" in result.reveals:
+        print_wrapped("ORACLE: the model saw the rubric", style="red")
+    if result.pairs:
+        print_wrapped(f"SYNTHESISED: the model was shown {result.pairs}", style="yellow")
+
+
+def print_sign(text: str, colour: str) -> None:
+    """Print a sentence behind its colour."""
+    print_wrapped(text, first=f"{colour:<8}", indent=" " * 8, style=_style(colour))
+
+
+def note_left_out(skipped: "Mapping[str, str]") -> None:
+    """Say what was left out, each reason once."""
+    for reason in dict.fromkeys(skipped.values()):
+        names = ", ".join(name for name, why in skipped.items() if why == reason)
+        note(f"skipped {names}: {reason}")
 
 
 class SafetyScoring(Protocol):
@@ -107,14 +131,7 @@ def measure_judge(cell: "GridCell", model: "RewardModel | str", how: JudgeScorin
 
 def print_trust(trust: "JudgeTrust", card: "Card") -> None:
     """Print a row per check, one per place, what it is right, and a sentence per check."""
-    console().print()
-    clusters = counted(trust.clusters, card.cluster)
-    title = f"{trust.benchmark}: {trust.items:,} items, {clusters}; {trust.model} under {trust.condition}"
-    print_wrapped(title, style="bold")
-    if "oracle" in trust.reveals:
-        print_wrapped("ORACLE: the model saw the rubric", style="red")
-    if trust.pairs:
-        print_wrapped(f"SYNTHESISED: the model was shown {trust.pairs}", style="yellow")
+    print_head(trust, card)
     styles = {number: _style(check.colour) for number, check in enumerate(trust.checks) if check.colour != "green"}
     console().print(table(_CHECKS, [_check_row(check) for check in trust.checks], styles=styles))
     print_legend(_trust_legend(trust))
@@ -126,7 +143,7 @@ def print_trust(trust: "JudgeTrust", card: "Card") -> None:
         console().print(table(_PLACES, rows))
     print_wrapped(f"right: {'; '.join(_accuracies(trust))}")
     for check in trust.checks:
-        print_wrapped(check.text, first=f"{check.colour:<8}", indent=" " * 8, style=_style(check.colour))
+        print_sign(check.text, check.colour)
 
 
 def _check_row(check: "Check") -> list[str]:
@@ -176,8 +193,7 @@ def print_ranks(results: "Sequence[JudgeTrust]") -> None:
         for change in rank_changes(members):
             by_one, by_all = (f"{points(each)}{bounds(each)}" for each in (change.one_order, change.all_orders))
             pair = f"{change.first} leads {change.second}"
-            text = f"{pair} in the order given ({by_one}), and not over all orders ({by_all})"
-            print_wrapped(text, first=f"{'yellow':<8}", indent=" " * 8, style="yellow")
+            print_sign(f"{pair} in the order given ({by_one}), and not over all orders ({by_all})", "yellow")
 
 
 def _ranked(value: "Estimate | None", rank: int | None) -> tuple[str, str]:
@@ -274,20 +290,16 @@ def print_safety(safety: "PersonalSafety") -> None:
     rows: list[list[str]] = []
     styles: dict[int, str] = {}
     for question in safety.questions:
-        colour = question.colour
         for number, measure in enumerate(question.measures):
-            styles[len(rows)] = _style(colour)
+            styles[len(rows)] = _style(question.colour)
             rows.append(_measure_row(question, measure, first=number == 0))
     console().print(table(_QUESTIONS, rows, styles=styles))
     print_legend(_safety_legend(safety))
     for question in sorted(safety.questions, key=lambda each: ("red", "grey", "green").index(each.colour)):
-        colour = question.colour
-        print_wrapped(question.sentence, first=f"{colour:<8}", indent=" " * 8, style=_style(colour))
-        if colour == "red" and question.items:
+        print_sign(question.sentence, question.colour)
+        if question.colour == "red" and question.items:
             _print_items(question)
-    for reason in dict.fromkeys(safety.skipped.values()):
-        names = ", ".join(name for name, why in safety.skipped.items() if why == reason)
-        note(f"skipped {names}: {reason}")
+    note_left_out(safety.skipped)
 
 
 def _measure_row(question: "SafetyQuestion", measure: "SafetyMeasure", *, first: bool) -> list[str]:

@@ -21,7 +21,7 @@ from pluralrm.cli.options import (
     print_records,
     with_server_options,
 )
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, interruptible, note_asked
 from pluralrm.cli.terminal import (
     Kind,
     check_place,
@@ -200,8 +200,7 @@ def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: ServerOpt
         note("rubrics hold what users wrote, and were not sent to the judge: send=posts in its spec allows it")
         return Appraisal(model.role.chat.name, None, ratings)
     kinds = aspect_kinds(benchmark, replace(model.role, template=load_template(TEMPLATE)))
-    if usage := asked_line([model.tally]):
-        note(usage)
+    note_asked([model.tally])
     return Appraisal(model.role.chat.name, kinds, ratings)
 
 
@@ -217,8 +216,7 @@ def _judged(benchmark: "Benchmark", judge: str, runs: Path, served: ServerOption
     meter = ProgressDisplay(f"{benchmark.card.name} × {judge} × none")
     with interruptible("the judge's verdicts are kept"), meter:
         run = score(benchmark, judge, "none", out=runs, settings=settings, progress=meter.update)
-    if usage := asked_line([meter.asked]):
-        note(usage)
+    note_asked([meter.asked])
     return run
 
 

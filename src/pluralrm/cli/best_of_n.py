@@ -18,26 +18,23 @@ from pluralrm.cli.grade import (
     tell_bills,
 )
 from pluralrm.cli.options import (
+    ACCESS,
     CONDITIONS,
     FORMAT,
-    LENGTH,
     MODELS,
     ON,
-    SEND,
     SERVED,
     TEXT_FORMS,
-    TRUST,
+    ModelAccess,
     ServerOptions,
     TableFormat,
     check_names,
     output_format,
     print_records,
-    with_length,
-    with_posts_of,
+    with_access,
     with_server_options,
-    with_trust,
 )
-from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, interruptible
+from pluralrm.cli.progress import INCOMPLETE, GridDisplay, interruptible, note_asked
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, PoolError, ServiceError, SpecError, together
 from pluralrm.progress import JobStep
@@ -54,6 +51,7 @@ if TYPE_CHECKING:
 
 
 @with_server_options
+@with_access
 def best_of_n(
     pool: Path = POOL,
     models: list[str] = MODELS,
@@ -68,9 +66,7 @@ def best_of_n(
     benchmark: str = BENCHMARK,
     picture: Path | None = typer.Option(None, "--figure", metavar="FILE", help="Also draw the curves: .svg or .pdf."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Score, print what grading would cost, and stop."),
-    trust: list[str] = TRUST,
-    send: bool = SEND,
-    max_prompt_tokens: int | None = LENGTH,
+    access: ModelAccess = ACCESS,
     on: str = ON,
     served: ServerOptions = SERVED,
     form: TableFormat = FORMAT,
@@ -89,9 +85,8 @@ def best_of_n(
     answered = load_pool(pool)
     ks = sorted(set(k)) or powers_of_two(answered.n)
     check_ks(ks, answered.n)
-    models = with_length(with_trust(models, trust), max_prompt_tokens)
-    models, conditions = _sending(models, conditions, send=send, graded=bool(grader) and sends(grader))
-    marker = named_grader(grader, settings, send=send) if grader else None
+    models, conditions = _allowed(models, conditions, access, graded=bool(grader) and sends(grader))
+    marker = named_grader(grader, settings, send=access.send) if grader else None
     by = _graded_by(answered, marker, models, conditions)
     task = _Selection(answered, source(answered, benchmark), models, conditions, settings, on)
     job = None if marker is None else GradingJob(answered, task.benchmark, marker, on=on)
@@ -127,19 +122,16 @@ def _check_picture(picture: Path | None) -> None:
         raise SpecError(f"--figure {picture}: found {picture.suffix or 'no ending'!r}, wanted a name in .svg or .pdf")
 
 
-def _sending(models: list[str], conditions: list[str], *, send: bool, graded: bool) -> tuple[list[str], list[str]]:
-    """Return the specs with `send=posts` in those that can send; where none can, the grader must be who does."""
+def _allowed(
+    models: list[str], conditions: list[str], access: ModelAccess, *, graded: bool
+) -> tuple[list[str], list[str]]:
+    """Return the specs with what is allowed in them; where none can send posts, the grader must be who does."""
     from pluralrm.conditions import condition_summaries
     from pluralrm.models import KINDS
 
     check_names(models, "-m", KINDS)
     check_names(conditions, "-c", condition_summaries())
-    try:
-        return with_posts_of(models, conditions, allowed=send)
-    except SpecError:
-        if not graded:
-            raise
-        return models, conditions
+    return access.specs(models, conditions, elsewhere=graded)
 
 
 def _graded_by(
@@ -202,8 +194,7 @@ def _score(task: _Selection, served: ServerOptions, grader: "Grader | None") -> 
                 outcome.broken.append(exc)
             else:
                 (outcome.runs if run.complete else outcome.unfinished).append(run)
-                if usage := asked_line([meter.asked]):
-                    note(usage)
+                note_asked([meter.asked])
     for run in outcome.unfinished:
         note(f"incomplete: {run.path} has {run.done} of {run.items} items; the same command tries the rest again")
     if not outcome.runs:

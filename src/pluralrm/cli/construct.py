@@ -1,7 +1,6 @@
 """`pluralrm construct`: data that a benchmark lacks, made and said to be made."""
 
 import json
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,13 +18,15 @@ from pluralrm.cli.construction import (
     URL,
     BuildWork,
     ConstructOptions,
+    build_demo,
     print_funnel,
+    refuse_beside_demo,
     run_build,
 )
 from pluralrm.cli.options import PRICES, SEND, SERVED, SHARD, ServerOptions, named_shard, with_server_options
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, note_asked
 from pluralrm.cli.score import tell_shard
-from pluralrm.cli.terminal import console, note, print_json, print_wrapped, table
+from pluralrm.cli.terminal import check_new, console, note, print_json, print_wrapped, table
 from pluralrm.errors import RunError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -55,13 +56,12 @@ def validate(
 
     Exit 3 if the machine was too busy to decide some. No --shard: split the file.
     """
-    from pluralrm.errors import RunError
     from pluralrm.files import replace_file
     from pluralrm.runs import Progress
     from pluralrm.validate import TaskLimits, check_all, read_tasks, ready, rows_of
 
-    if out is not None and out.exists():
-        raise RunError(f"{out}: is there already; name another file with -o, or remove it")
+    if out is not None:
+        check_new(out)
     entries = read_tasks(replies)
     tasks = [entry.task for entry in entries]
     ready(tasks)
@@ -127,8 +127,7 @@ def dedup(
     from pluralrm.http import Metered
 
     why = out.with_suffix(".dropped.jsonl")
-    if taken := [path for path in (out, why) if path.exists()]:
-        raise RunError(f"{taken[0]}: is there already; name another file with -o, or remove it")
+    check_new(out, why)
     embedder = open_embedder(by, cache=served.cache, settings=served.settings())
     served.check([embedder])
     source = read_prompt_file(prompts)
@@ -137,8 +136,8 @@ def dedup(
     lines, left = as_lines(source, dropped)
     replace_file(why, left)
     replace_file(out, lines)
-    if isinstance(embedder, Metered) and (usage := asked_line([embedder.tally])):
-        note(usage)
+    if isinstance(embedder, Metered):
+        note_asked([embedder.tally])
     counts = Counter(refusal.rule for refusal in dropped.values())
     if as_json:
         places = {"file": str(out), "dropped": str(why), "by": embedder.spec, "threshold": threshold}
@@ -252,8 +251,7 @@ def pairs(
     if part is not None:
         tell_shard(shard_of_pairs(out, part, done), author.role.tally, as_json=as_json)
         return
-    if usage := asked_line([author.role.tally]):
-        note(usage)
+    note_asked([author.role.tally])
     _tell(done, out, author.role.chat.name, as_json=as_json)
     if done.open:
         note(f"{done.open:,} users are open ({done.why}); the same command asks again")
@@ -342,7 +340,7 @@ def construct_rmgap(
     if demo:
         own = {"FILE": prompts, "--url": url, "--embed": embed, "--seed": seed, "--as-published": as_published}
         by_option = {f"--{role}": specs for role, specs in {**models, "paraphraser": paraphraser}.items()}
-        _refuse_beside_demo(
+        refuse_beside_demo(
             {**own, **by_option, "--attempts": attempts != 3, "--replay": served.replay, "--licence": licence}
         )
         _build_demo(options)
@@ -412,11 +410,6 @@ def _released(built: "Built", rules: "Rules", rows: int, licence: str) -> "tuple
 # ---------------------------------------------------------------- the demo
 
 
-def _refuse_beside_demo(options: Mapping[str, object]) -> None:
-    if names := [name for name, value in options.items() if value]:
-        raise SpecError(f"{', '.join(names)}: --demo answers from its own recording; leave it out, or leave out --demo")
-
-
 def _build_demo(options: ConstructOptions) -> None:
     from pluralrm.construct.demo import RMGAP_CASSETTE, rmgap_options, rmgap_records, rmgap_roles
     from pluralrm.construct.rmgap import for_dry_run
@@ -427,10 +420,7 @@ def _build_demo(options: ConstructOptions) -> None:
     work = BuildWork(
         records, rmgap_roles(), lambda: pipeline(rules), lambda built: _released_demo(built, rules, len(records))
     )
-    released = run_build(work, options._replace(served=options.served._replace(replay=RMGAP_CASSETTE)))
-    if released is not None and not options.as_json:
-        text = _NEXT.format(folder=shlex.quote(str(options.out)), load=shlex.quote(released.loads[-1]))
-        console().print(text, markup=False, highlight=False)
+    build_demo(work, options._replace(served=options.served._replace(replay=RMGAP_CASSETTE)), _NEXT)
 
 
 def _released_demo(built: "Built", rules: "Rules", rows: int) -> "tuple[Sequence[Edition], About]":

@@ -1,18 +1,24 @@
 """`pluralrm construct prb`: pairs of answers to personal questions, written and judged by models, released if sound."""
 
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import wraps
-from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import typer
 
-from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, BuildWork, ConstructOptions, run_build
-from pluralrm.cli.options import SEND, SERVED, SHARD, ServerOptions, named_shard, with_server_options
-from pluralrm.cli.terminal import console
+from pluralrm.cli.construction import (
+    ACCEPT_LEAKS,
+    DRY_RUN,
+    LIMIT,
+    URL,
+    BuildWork,
+    ConstructOptions,
+    build_demo,
+    refuse_beside_demo,
+    run_build,
+)
+from pluralrm.cli.options import SEND, SERVED, SHARD, ServerOptions, named_shard, with_options, with_server_options
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -52,8 +58,7 @@ class PrbOptions(NamedTuple):
     @property
     def changed(self) -> list[str]:
         """The options that were given, and not as they are by default."""
-        usual = PrbOptions()
-        changed = [name for name in self._fields if getattr(self, name) != getattr(usual, name)]
+        changed = [name for name in self._fields if getattr(self, name) != getattr(DECLARED, name)]
         return [f"--{name.replace('_', '-')}" for name in changed]
 
 
@@ -65,54 +70,29 @@ def _ranking(by: str) -> "Ranking":
 
 
 DECLARED = PrbOptions()
-_HELP = {
-    "rejected": "published: avoids the aspects; contrary: the opposite taste; both: two benchmarks.",
-    "posts": "Posts that models see.",
-    "by": "How posts are ranked: bm25, embed:MODEL, recent, random.",
-    "attempts": "Maximum attempts per text.",
-    "most_words": "Maximum words per answer.",
+_RULES = {
+    "rejected": ("KIND", "published: avoids the aspects; contrary: the opposite taste; both: two benchmarks."),
+    "posts": ("K", "Posts that models see."),
+    "by": ("RANKING", "How posts are ranked: bm25, embed:MODEL, recent, random."),
+    "attempts": ("N", "Maximum attempts per text."),
+    "most_words": ("N", "Maximum words per answer."),
+    "band": ("X", "Maximum length ratio of the two answers, in words."),
+    "high": ("X", "Minimum share of the expected aspects that a chosen answer covers."),
+    "low": ("X", "Maximum share of them that a rejected answer covers."),
+    "opposite": ("X", "Minimum share of them that a contrary answer contradicts."),
+    "margin": ("N", "Maximum difference of the two in quality (1 to 5)."),
+    "floor": ("N", "Minimum quality of both."),
+    "coverage": ("X", "Maximum difference in coverage of the question between chosen and contrary."),
 }
-_GATES = {
-    "band": "Maximum length ratio of the two answers, in words.",
-    "high": "Minimum share of the expected aspects that a chosen answer covers.",
-    "low": "Maximum share of them that a rejected answer covers.",
-    "opposite": "Minimum share of them that a contrary answer contradicts.",
-    "margin": "Maximum difference of the two in quality (1 to 5).",
-    "floor": "Minimum quality of both.",
-    "coverage": "Maximum difference in coverage of the question between chosen and contrary.",
-}
-_METAVARS: Mapping[object, str] = {"rejected": "KIND", "posts": "K", "by": "RANKING", int: "N", float: "X"}
-
-
-def with_rules(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return the verb with an option for each field of PrbOptions in the place of its parameter `declared`."""
-    kinds: dict[str, Any] = get_type_hints(PrbOptions)
-    usual = PrbOptions()._asdict()
-    options = [
-        Parameter(
-            name,
-            Parameter.POSITIONAL_OR_KEYWORD,
-            default=typer.Option(usual[name], metavar=_METAVARS.get(name, _METAVARS.get(kinds[name])), help=text),
-            annotation=kinds[name],
-        )
-        for name, text in {**_HELP, **_GATES}.items()
-    ]
-    own = signature(verb, eval_str=True)
-    parameters = [
-        entry
-        for parameter in own.parameters.values()
-        for entry in (options if parameter.name == "declared" else [parameter])
-    ]
-
-    @wraps(verb)
-    def run(**values: object) -> None:
-        declared = PrbOptions(**{name: values.pop(name) for name in PrbOptions._fields})  # type: ignore[arg-type] # as typed above
-        verb(declared=declared, **values)
-
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # where typer looks
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
-
+with_rules = with_options(
+    "declared",
+    PrbOptions,
+    {
+        name: typer.Option(getattr(DECLARED, name), metavar=metavar, help=text)
+        for name, (metavar, text) in _RULES.items()
+    },
+)
+"""Puts an option for each field of PrbOptions in the place of a verb's parameter `declared`."""
 
 _OUT = typer.Option(None, "--out", "-o", metavar="DIR", help="Folder of the build; the same command resumes.")
 _DEMO = Path("prb-demo")
@@ -162,8 +142,8 @@ def construct_prb(
     if demo:
         models = {"--writer": writer, "--judge": judge, "--planner": planner, "--url": url}
         others = {"--licence": licence, "--send-posts": send, "--replay": served.replay}
-        names = [name for name, value in {"BENCH": benchmark, **models, **others}.items() if value]
-        _refuse_beside_demo([*names, *declared.changed])
+        changed = dict.fromkeys(declared.changed, True)
+        refuse_beside_demo({"BENCH": benchmark, **models, **others, **changed})
         options = ConstructOptions(
             out or _DEMO, limit=limit, dry_run=dry_run, accept_leaks=accept_leaks, as_json=as_json, shard=part
         )
@@ -207,11 +187,6 @@ def _released(built: "Built", rules: "Rules", card: "Card", licence: str) -> "tu
 # ---------------------------------------------------------------- the demo
 
 
-def _refuse_beside_demo(names: Sequence[str]) -> None:
-    if names:
-        raise SpecError(f"{', '.join(names)}: --demo answers from its own recording; leave it out, or leave out --demo")
-
-
 def _build_demo(options: ConstructOptions, served: ServerOptions) -> None:
     from pluralrm.cli.options import open_benchmark
     from pluralrm.construct.demo import BENCHMARK, PRB_CASSETTE, RULES, prb_records, prb_roles
@@ -224,10 +199,7 @@ def _build_demo(options: ConstructOptions, served: ServerOptions) -> None:
         lambda: prb_pipeline(RULES),
         lambda built: _released_demo(built, RULES, card),
     )
-    released = run_build(work, options._replace(served=served._replace(replay=PRB_CASSETTE)))
-    if released is not None and not options.as_json:
-        text = _NEXT.format(folder=shlex.quote(str(options.out)), load=shlex.quote(released.loads[-1]))
-        console().print(text, markup=False, highlight=False)
+    build_demo(work, options._replace(served=served._replace(replay=PRB_CASSETTE)), _NEXT)
 
 
 def _released_demo(built: "Built", rules: "Rules", card: "Card") -> "tuple[Sequence[Edition], About]":

@@ -3,18 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
 from pluralrm.cli.options import ServerOptions
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, interruptible, note_asked
 from pluralrm.cli.score import tell_shard
 from pluralrm.cli.terminal import Kind, clean, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
-    from pluralrm.construct.pipeline import BuildPlan, Built, Funnel, Pipeline, Range, Record, Role
+    from pluralrm.construct.pipeline import BuildPlan, BuildProgress, Built, Funnel, Pipeline, Range, Record, Role
+    from pluralrm.construct.pipeline.pools import Pools
     from pluralrm.construct.release import About, Edition, Released
     from pluralrm.http import Price, Settings
     from pluralrm.shards import Shard
@@ -75,6 +77,20 @@ def run_build(work: BuildWork, options: ConstructOptions) -> "Released | None":
         return _built(work, roles, settings, options)
 
 
+def refuse_beside_demo(options: Mapping[str, object]) -> None:
+    """Raise where an option stands beside --demo that a recording cannot heed."""
+    if names := [name for name, value in options.items() if value]:
+        raise SpecError(f"{', '.join(names)}: --demo answers from its own recording; leave it out, or leave out --demo")
+
+
+def build_demo(work: BuildWork, options: ConstructOptions, next_steps: str) -> None:
+    """Build from a recording, and print what to try with the result."""
+    released = run_build(work, options)
+    if released is not None and not options.as_json:
+        text = next_steps.format(folder=quote(str(options.out)), load=quote(released.loads[-1]))
+        console().print(text, markup=False, highlight=False)
+
+
 def _placed(role: str, text: str, options: ConstructOptions) -> str:
     """Return a model's spec with the server and the permission that the command gives to all of them."""
     from pluralrm.construct.pipeline.pools import FORM
@@ -87,20 +103,15 @@ def _placed(role: str, text: str, options: ConstructOptions) -> str:
 
 
 def _built(work: BuildWork, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> "Released":
-    from pluralrm.construct.pipeline import BuildProgress, Folder, build, open_pools
+    from pluralrm.construct.pipeline import Folder, build, open_pools
     from pluralrm.construct.release import release, require_kept
-    from pluralrm.runs import Progress
 
     with Folder(options.out) as folder, open_pools(roles, settings=folder.settings(settings)) as pools:
         pipeline = work.pipeline()
         with ProgressDisplay(f"build {pipeline.name}") as meter:
-
-            def report(going: BuildProgress) -> None:
-                meter.update(Progress(going.done, going.total, 0, going.waiting, pools.tally))
-
+            report = _report(meter, pools)
             built = build(pipeline, work.records, folder, pools, limit=options.limit, progress=report)
-        if usage := asked_line([pools.tally]):
-            note(usage)
+        note_asked([pools.tally])
         if not options.as_json:
             print_funnel(built.funnel, settings.prices)
         if not built.complete:
@@ -115,21 +126,27 @@ def _build_shard(
     work: BuildWork, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions, *, shard: "Shard"
 ) -> None:
     """Take a shard of the records through the stages that ask, and say how far it is; exit 3 where some wait."""
-    from pluralrm.construct.pipeline import BuildProgress, Folder, build_shard, open_pools
-    from pluralrm.runs import Progress
+    from pluralrm.construct.pipeline import Folder, build_shard, open_pools
 
     with Folder(options.folder) as folder, open_pools(roles, settings=folder.settings(settings)) as pools:
         pipeline = work.pipeline()
         with ProgressDisplay(f"build {pipeline.name}, {shard}") as meter:
-
-            def tell(going: BuildProgress) -> None:
-                meter.update(Progress(going.done, going.total, 0, going.waiting, pools.tally))
-
+            report = _report(meter, pools)
             far, why = build_shard(
-                pipeline, work.records, folder, pools, shard=shard, limit=options.limit, progress=tell
+                pipeline, work.records, folder, pools, shard=shard, limit=options.limit, progress=report
             )
         note(f"some records wait ({why})" if why else f"{shard} of {pipeline.name}")
         tell_shard(far, pools.tally, as_json=options.as_json)
+
+
+def _report(meter: ProgressDisplay, pools: "Pools | None" = None) -> "Callable[[BuildProgress], None]":
+    """Return what shows how far a build is, and what its models were asked."""
+    from pluralrm.runs import Progress
+
+    def report(going: "BuildProgress") -> None:
+        meter.update(Progress(going.done, going.total, 0, going.waiting, pools and pools.tally))
+
+    return report
 
 
 def _tell_waiting(built: "Built", prices: "Mapping[str, Price]", options: ConstructOptions) -> None:
@@ -197,21 +214,16 @@ def _told(funnel: "Funnel", prices: "Mapping[str, Price]") -> dict[str, object]:
 
 
 def _tell_plan(work: BuildWork, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> None:
-    from pluralrm.construct.pipeline import BuildProgress, open_pools, plan
-    from pluralrm.runs import Progress
+    from pluralrm.construct.pipeline import open_pools, plan
 
     with open_pools(roles, settings=settings):  # what a build would refuse is refused now
         pass
     with ProgressDisplay("dry run") as meter:
-
-        def report(going: BuildProgress) -> None:
-            meter.update(Progress(going.done, going.total, 0, 0))
-
         result = plan(
             *(work.pipeline(), work.records, roles),
             limit=options.limit,
             settings=settings,
-            progress=report,
+            progress=_report(meter),
             shard=options.shard,
         )
     if options.as_json:

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.options import (
+    ACCESS,
     CONDITION,
-    LENGTH,
-    SEND,
     SERVED,
     TRUST,
+    ModelAccess,
     ServerOptions,
     complete_model,
     open_benchmark,
-    with_length,
-    with_posts,
-    with_posts_of,
+    with_access,
     with_server_options,
     with_trust,
 )
@@ -147,6 +145,7 @@ def _print_sign(sign: "Sign") -> None:
 
 
 @with_server_options
+@with_access
 def check(
     name: str = typer.Argument(
         ..., metavar="MODEL", help="For example python:my_module:MyModel.", autocompletion=complete_model
@@ -155,9 +154,7 @@ def check(
     fix: Path | None = typer.Option(
         None, metavar="OUT", help="With --benchmark FILE: write a cleaned copy of the file, and check that."
     ),
-    trust: list[str] = TRUST,
-    send: bool = SEND,
-    max_prompt_tokens: int | None = LENGTH,
+    access: ModelAccess = ACCESS,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -169,7 +166,7 @@ def check(
         raise SpecError("--fix cleans a benchmark's file: add --benchmark")
 
     names = [] if benchmark else [name]
-    models = with_length(with_posts(with_trust(names, trust), allowed=send), max_prompt_tokens)
+    models, _ = access.specs(names)
     findings = [finding for model in models for finding in _model_findings(model, served)]
     if benchmark:
         served.check([])
@@ -205,6 +202,7 @@ def _model_findings(name: str, served: ServerOptions) -> "list[Finding]":
 
 
 @with_server_options
+@with_access
 def gate(
     model: str = typer.Argument(..., metavar="MODEL", help="A reward model, as 'score -m' takes it."),
     against: Path = typer.Option(..., metavar="FILE", help="The same model's published file, or imported run."),
@@ -217,9 +215,7 @@ def gate(
     condition: str = CONDITION,
     out: Path = typer.Option(Path("runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
     seed: int = typer.Option(0, help="Seed of the order of candidates."),
-    trust: list[str] = TRUST,
-    send: bool = SEND,
-    max_prompt_tokens: int | None = LENGTH,
+    access: ModelAccess = ACCESS,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -232,7 +228,7 @@ def gate(
 
     bench = _benchmark(benchmark, against, seed)
     published = _published(bench, against, form, name=name, steps=steps)
-    run = _scored_run(model, bench, condition, out, access=_Access(trust, send, max_prompt_tokens, served))
+    run = _scored_run(model, bench, condition, out, access=access, served=served)
     card = compared(run, published.rows, published.label, seed=seed)
     keep(run, card, published.sha256)
     if as_json:
@@ -242,15 +238,6 @@ def gate(
         note(f"kept with the run: {run.path}/gate.json")
     if card.colour == "red":
         raise typer.Exit(1)
-
-
-class _Access(NamedTuple):
-    """How a model may be opened."""
-
-    trust: list[str]
-    send: bool
-    length: int | None
-    served: ServerOptions
 
 
 class _Published(NamedTuple):
@@ -289,16 +276,18 @@ def _published(bench: "Benchmark", against: Path, form: str, *, name: str, steps
     return _Published(published_rows(str(against), parts, bench, name), against.name, [file_hash(against)])
 
 
-def _scored_run(model: str, bench: "Benchmark", condition: str, out: Path, *, access: _Access) -> "Run":
+def _scored_run(
+    model: str, bench: "Benchmark", condition: str, out: Path, *, access: ModelAccess, served: ServerOptions
+) -> "Run":
     """Return the run of the model, resuming what is on disk; exit as `score` does where it stays open or breaks."""
     from pluralrm.models import load_model
     from pluralrm.runs import plan
 
-    models, conditions = with_posts_of(with_trust([model], access.trust), [condition], allowed=access.send)
-    models, settings = with_length(models, access.length), access.served.settings()
+    models, conditions = access.specs([model], [condition])
+    settings = served.settings()
     loaded = [load_model(spec, settings=settings) for spec in models]
     cells = plan([bench], models, conditions, settings=settings)
-    access.served.check([*loaded, *(cell.condition for cell in cells)])
+    served.check([*loaded, *(cell.condition for cell in cells)])
     check_open(cells)
     scored = score_cells(cells, GridOptions(out, [], None, 1, [], "", False, settings, {}))
     end(scored)

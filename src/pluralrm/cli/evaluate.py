@@ -9,15 +9,14 @@ import typer
 
 from pluralrm.cli.compare import print_answers, print_boards
 from pluralrm.cli.options import (
+    ACCESS,
     DEVICES,
-    LENGTH,
     LIMIT,
     LOG,
     ON,
     QUIET,
-    SEND,
     SERVED,
-    TRUST,
+    ModelAccess,
     ServerOptions,
     check_names,
     complete_benchmark,
@@ -27,10 +26,8 @@ from pluralrm.cli.options import (
     named_models,
     names_of,
     open_benchmark,
-    with_length,
-    with_posts_of,
+    with_access,
     with_server_options,
-    with_trust,
 )
 from pluralrm.cli.overview import View
 from pluralrm.cli.plan import DRY_RUN, RATE, note_skipped, print_plan, settings_of
@@ -74,6 +71,7 @@ _GENERAL = typer.Option(
 
 
 @with_server_options
+@with_access
 def evaluate(
     models: list[str] = typer.Argument(
         ..., metavar="MODEL", help="Reward models, SPEC or NAME=SPEC.", autocompletion=complete_model
@@ -90,9 +88,7 @@ def evaluate(
     devices: str = DEVICES,
     on: str = ON,
     fresh: bool = typer.Option(False, "--fresh", help="Delete the rows of earlier runs and start over."),
-    trust: list[str] = TRUST,
-    send: bool = SEND,
-    max_prompt_tokens: int | None = LENGTH,
+    access: ModelAccess = ACCESS,
     dry_run: bool = DRY_RUN,
     rate: str = RATE,
     log: str = LOG,
@@ -109,8 +105,7 @@ def evaluate(
     aliases, specs = named_models(models)
     check_names(specs, "MODEL", KINDS)
     check_names([sees], "--sees", condition_summaries())
-    specs, conditions = with_posts_of(with_trust(specs, trust), controls_of(sees), allowed=send)
-    specs = with_length(specs, max_prompt_tokens)
+    specs, conditions = access.specs(specs, controls_of(sees))
     settings = settings_of(served, rate, dry_run=dry_run)
     loaded = [load_model(spec, settings=settings) for spec in specs]
     benches = [open_benchmark(name, seed=seed) for name in benchmarks]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.compare import TieRule, with_rows
-from pluralrm.cli.terminal import clean, note, print_json, print_wrapped, warnings_as_notes
+from pluralrm.cli.terminal import check_new, clean, note, print_json, print_wrapped, warnings_as_notes
 from pluralrm.errors import RunError, SpecError
 from pluralrm.text import TextForm, counted
 
@@ -40,8 +40,7 @@ def planner(
     from pluralrm.conditions.notes import planner_rows
     from pluralrm.files import replace_file
 
-    if out.exists():
-        raise RunError(f"{out}: is there already; name another file with -o, or remove it")
+    check_new(out)
     bench = open_benchmark(benchmark, seed=seed)
     rows, left = planner_rows(bench, condition)
     replace_file(out, "".join(f"{json.dumps(asdict(row), ensure_ascii=False)}\n" for row in rows))

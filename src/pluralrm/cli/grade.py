@@ -19,7 +19,7 @@ from pluralrm.cli.options import (
     with_key,
     with_server_options,
 )
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, interruptible, note_asked
 from pluralrm.cli.score import print_shards
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import PoolError, SpecError
@@ -101,8 +101,7 @@ def grade_wanted(job: GradingJob, subset: Wanted | None) -> "Progress":
         done = grade_pool(
             job.pool, job.benchmark, job.grader, only=subset, progress=meter.update, shard=job.shard, on=cluster
         )
-    if usage := asked_line([meter.asked]):
-        note(usage)
+    note_asked([meter.asked])
     if done.open:
         note(f"incomplete: {done.open:,} of {done.total:,} answers are not graded; the same command tries them again")
     return done

@@ -14,20 +14,17 @@ import typer
 
 from pluralrm.cli.compare import print_answers, print_boards
 from pluralrm.cli.options import (
-    LENGTH,
-    SEND,
+    ACCESS,
     SERVED,
-    TRUST,
+    ModelAccess,
     ServerOptions,
     complete_model,
-    with_length,
-    with_posts,
+    with_access,
     with_server_options,
-    with_trust,
 )
 from pluralrm.cli.overview import View, note_more
-from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
-from pluralrm.errors import RunError, SpecError
+from pluralrm.cli.terminal import Kind, check_new, console, note, print_json, print_wrapped, table
+from pluralrm.errors import SpecError
 from pluralrm.text import counted
 
 if TYPE_CHECKING:
@@ -135,8 +132,7 @@ def _leaderboard(files: "Sequence[Path]", out: Path, *, as_json: bool) -> None:
     from pluralrm.files import replace_file
 
     target = Path(f"{LEADERBOARD}.csv") if out == Path("runs") else out
-    if target.exists():
-        raise RunError(f"{target}: is there already; name another file with -o, or remove it")
+    check_new(target)
     table = read_leaderboard(files)
     replace_file(target, csv_of(table))
     lines = [*missing(table), *table.notes]
@@ -160,6 +156,7 @@ class RewardMapping(StrEnum):
 
 
 @with_server_options
+@with_access
 def align(
     file: Path = typer.Argument(
         ..., help="JSONL rows: output, profile, human_score in [0, 1]; optional: prompt, user."
@@ -169,9 +166,7 @@ def align(
         None, help="How a reward becomes a number in [0, 1].", show_default="from the model's range"
     ),
     seed: int = typer.Option(0, help="Seed of the resampling."),
-    trust: list[str] = TRUST,
-    send: bool = SEND,
-    max_prompt_tokens: int | None = LENGTH,
+    access: ModelAccess = ACCESS,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -179,7 +174,7 @@ def align(
     from pluralrm.align import align as align_file
     from pluralrm.models import load_model
 
-    [model] = with_length(with_posts(with_trust([model], trust), allowed=send), max_prompt_tokens)
+    [model], _ = access.specs([model])
     settings = served.settings()
     served.check([load_model(model, settings=settings)])
     report = align_file(file, model, mapping=mapping.value if mapping else None, seed=seed, settings=settings)

@@ -305,13 +305,13 @@ SEND = typer.Option(
 )
 
 
-def with_posts(models: Sequence[str], *, allowed: bool) -> list[str]:
-    """Return the model specs, with `send=posts` in those that can send, where allowed; a SpecError where none can."""
-    return with_posts_of(models, (), allowed=allowed)[0]
+def with_posts_of(
+    models: Sequence[str], conditions: Sequence[str], *, allowed: bool, elsewhere: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return the specs, with `send=posts` in those that can send, where allowed: a condition may ask a model too.
 
-
-def with_posts_of(models: Sequence[str], conditions: Sequence[str], *, allowed: bool) -> tuple[list[str], list[str]]:
-    """Return the specs of models and of conditions in the same way: a condition may ask a model of its own."""
+    A SpecError where none can, and nothing `elsewhere` sends either.
+    """
     from pluralrm.conditions import KINDS as CONDITIONS
     from pluralrm.conditions import parse_condition
     from pluralrm.models import KINDS, parse_model
@@ -320,7 +320,7 @@ def with_posts_of(models: Sequence[str], conditions: Sequence[str], *, allowed: 
         return list(models), list(conditions)
     sending = ["send" in KINDS[parse_model(text).kind].form.keys for text in models]
     telling = ["send" in CONDITIONS[parse_condition(text).kind].form.keys for text in conditions]
-    if not any(sending + telling):
+    if not (elsewhere or any(sending + telling)):
         raise SpecError(
             f"--send-posts: nothing is sent by {', '.join([*models, *conditions]) or 'a benchmark'}; leave it out"
         )
@@ -349,6 +349,25 @@ def with_trust(models: Sequence[str], names: Sequence[str]) -> list[str]:
         if name not in folders:
             raise SpecError(f"--trust-remote-code {name}: no model folder of that name.{did_you_mean(name, folders)}")
     return with_key(models, CODE_KEY, TRUSTED, [target in names for target in targets])
+
+
+class ModelAccess(NamedTuple):
+    """What a command allows its models, and the longest conversation that they are asked about."""
+
+    trust: list[str]
+    send: bool = False
+    max_prompt_tokens: int | None = None
+
+    def specs(
+        self, models: Sequence[str], conditions: Sequence[str] = (), *, elsewhere: bool = False
+    ) -> tuple[list[str], list[str]]:
+        """Return the specs of models and conditions with that written into them; a SpecError where it means nothing.
+
+        Posts may be sent `elsewhere`: by a grader.
+        """
+        trusted = with_trust(models, self.trust)
+        models, conditions = with_posts_of(trusted, conditions, allowed=self.send, elsewhere=elsewhere)
+        return with_length(models, self.max_prompt_tokens), conditions
 
 
 class ServerOptions(NamedTuple):
@@ -455,3 +474,7 @@ def with_options(
 
 with_server_options = with_options("served", ServerOptions, _OPTIONS)
 """Puts an option for each field of ServerOptions in the place of a verb's parameter `served`."""
+
+ACCESS = ModelAccess([])
+with_access = with_options("access", ModelAccess, {"trust": TRUST, "send": SEND, "max_prompt_tokens": LENGTH})
+"""Puts an option for each field of ModelAccess in the place of a verb's parameter `access`."""

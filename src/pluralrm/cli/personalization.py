@@ -11,28 +11,10 @@ if TYPE_CHECKING:
     from pluralrm.metrics.contrast import ColdStart
     from pluralrm.metrics.estimates import ByTag
     from pluralrm.metrics.personalization import Personalization
-    from pluralrm.metrics.prompts import Pick, PromptUse
+    from pluralrm.metrics.prompts import PromptUse
 
-_LABELS = {
-    "lift": "lift: own - none",
-    "gain": "gain: own - swapped",
-    "gain_over_nearest": "own - nearest to the question",
-    "gain_over_noise": "own - noise",
-    "gain_over_shuffled": "own - shuffled labels",
-    "gain_over_group": "own - group: beyond the group",
-    "group_over_outside": "group - outside: what the group tells",
-    "gain_over_least": "own - least important trait swapped",
-    "least_sensitivity": "verdicts changed by the least important trait",
-    "oracle_gap": "oracle - own",
-    "gap_closed": "share of oracle - none",
-    "swap_sensitivity": "verdicts changed by the swap",
-    "gain_at_equal_length": "gain at equal length",
-    "gain_at_equal_quality": "gain at equal quality",
-    "user_spread": "gain: deviation of users",
-}
 _ROLES: "tuple[Role, ...]" = ("none", "own", "swapped", "nearest", "group", "outside", "least", "oracle")
-"""The columns of accuracies; `noise` is among the details, for there is no room."""
-_SHARES = ("gap_closed", "swap_sensitivity", "least_sensitivity", "user_spread")
+"""The columns of accuracies; there is no room for `noise`, which the report has."""
 _LEGEND = (
     "Points. lift: own - none. gain: own - swapped. closed: per cent of oracle - none that own has. changed: per cent "
     "of verdicts that differ under another user's posts. Intervals are each by itself. p: own against swapped, by "
@@ -42,17 +24,13 @@ _PROMPT_LEGEND = (
     "sensitivity: points that a prompt's winner earns there, minus those it earns under the record's other prompts. "
     "one favourite: per cent of records where all prompts have the same strict favourite."
 )
-_STYLE_LEGEND = (
-    "Per cent of the prompts where some candidates have the level and some have not. excess: picked minus offered, "
-    "intervals for all levels at once; * off 0. BoN: accuracy where the winner has the level."
-)
 
 
-def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", details: bool = False) -> None:
+def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "") -> None:
     """Print the pair (lift, gain) per own condition, all models together; nothing where no run shows posts.
 
-    With `details` every number of every model, with `by` the gain per value of a tag. What cannot be measured is
-    said on stderr: the rest of a command's output does not depend on it.
+    With `by` also the gain per value of a tag. What cannot be measured is said on stderr: the rest of a command's
+    output does not depend on it.
     """
     from pluralrm.errors import MetricError
     from pluralrm.metrics.contrast import cold_start
@@ -74,8 +52,6 @@ def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", detail
         pairs = dict.fromkeys(text for run in complete if (text := synthesised(run)))
         trained = [f"{text}." for text in trained_notes(complete)]
         print_legend([*_reading(results), *trained, *(f"SYNTHESISED: {text}." for text in pairs)])
-    for result in results if details else ():
-        _print_numbers(result)
     for family in dict.fromkeys(curve.family for curve in curves):
         _print_curves([curve for curve in curves if curve.family == family])
     if by:
@@ -135,7 +111,7 @@ def personal_json(runs: "Sequence[Run]", *, seed: int = 0, by: str = "") -> dict
     return record
 
 
-def print_prompt_use(runs: "Sequence[Run]", *, details: bool = False) -> None:
+def print_prompt_use(runs: "Sequence[Run]") -> None:
     """Print how much each run's model uses the prompt; nothing where the rows are no records of several prompts."""
     uses = _prompt_uses(runs)
     if not uses:
@@ -145,8 +121,6 @@ def print_prompt_use(runs: "Sequence[Run]", *, details: bool = False) -> None:
     columns: list[tuple[str, Kind]] = [("model", "name"), ("condition", "name"), ("sensitivity [95%]", "left")]
     console().print(table([*columns, ("one favourite [95%]", "left")], rows))
     print_legend([_PROMPT_LEGEND, *_habits(uses)])
-    for use in uses if details else ():
-        _print_styles(use)
 
 
 def prompt_json(runs: "Sequence[Run]") -> list[dict[str, object]]:
@@ -249,26 +223,6 @@ def _reading(results: "Sequence[Personalization]") -> list[str]:
     return lines
 
 
-def _print_numbers(result: "Personalization") -> None:
-    """Print every number of one model, and why one is not there."""
-    _title(f"{result.model} under {result.conditions['own']} on {result.benchmark}: {result.verdict}")
-    rows = []
-    for name, estimate in result.numbers.items():
-        if estimate is not None:
-            text = percent(estimate) if name in _SHARES else _points(estimate)
-            rows.append((_LABELS[name], text, str(estimate.n), str(estimate.failed)))
-    rows += [
-        (f"  gain, {name}", _points(estimate), str(estimate.n), str(estimate.failed))
-        for name, estimate in result.domains.items()
-    ]
-    rows += [
-        (f"  accuracy, {name} posts", percent(estimate), str(estimate.n), str(estimate.failed))
-        for name, estimate in result.by_posts.items()
-    ]
-    console().print(table([("", "name"), ("% [95%]", "left"), ("n", "right"), ("failed", "right")], rows))
-    print_legend(f"no {_LABELS.get(name, name.replace('_', ' '))}: {why}" for name, why in result.absent.items())
-
-
 def _print_curves(curves: "Sequence[ColdStart]") -> None:
     """Print accuracy and gain at each number of posts, for models under one family of conditions."""
     _title(f"Cold start under {curves[0].family}: K {curves[0].unit}, and none")
@@ -336,25 +290,6 @@ def _habits(prompt_uses: "Sequence[PromptUse]") -> list[str]:
     if without:
         lines.append(f"No level of style is picked more often than offered, beyond chance: {', '.join(without)}.")
     return lines
-
-
-def _print_styles(prompt_use: "PromptUse") -> None:
-    _title(f"{prompt_use.model} under {prompt_use.condition}: which styles it picks, which it gets right")
-    columns: list[tuple[str, Kind]] = [("level", "name"), ("picked", "right"), ("offered", "right")]
-    columns += [("excess [95%]", "left"), ("BoN [95%]", "left")]
-    console().print(table(columns, [_style(pick, prompt_use) for pick in prompt_use.picks]))
-    print_legend([_STYLE_LEGEND])
-
-
-def _style(pick: "Pick", prompt_use: "PromptUse") -> tuple[str, ...]:
-    right = prompt_use.styles[pick.dimension].groups.get(pick.level)
-    return (
-        pick.level,
-        f"{100 * pick.picked.value:.1f}",
-        f"{100 * pick.offered.value:.1f}",
-        _points(pick.excess) + "*" * (pick.favoured or pick.avoided),
-        "" if right is None else percent(right),
-    )
 
 
 def _points(estimate: "Estimate | None") -> str:

@@ -190,15 +190,15 @@ def _bar() -> "Bar":
     )
 
 
-def asked_line(tallies: "Iterable[Tally | None]") -> str:
-    """Return in one line what servers were asked; nothing where none was."""
+def note_asked(tallies: "Iterable[Tally | None]") -> None:
+    """Say in one line what servers were asked; nothing where none was."""
     from pluralrm.runs import total
 
     tally = total(tallies)
     if tally is None or not (tally.answered or tally.attempts):
-        return ""
+        return
     tokens = f"{tally.prompt_tokens:,} + {tally.completion_tokens:,} tokens"
     uncounted = f" ({tally.unmetered:,} not counted)" if tally.unmetered else ""
     cost = "" if tally.cost is None else f", cost {tally.cost:.4g}"
     replies = f"{tally.answered:,} replies, {tally.kept:,} kept from before"
-    return f"asked: {replies}; {tally.attempts:,} sent, {tokens}{uncounted}{cost}"
+    note(f"asked: {replies}; {tally.attempts:,} sent, {tokens}{uncounted}{cost}")

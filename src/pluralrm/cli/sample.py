@@ -24,7 +24,7 @@ from pluralrm.cli.options import (
     with_posts_of,
     with_server_options,
 )
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, interruptible, note_asked
 from pluralrm.cli.score import tell_shard
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError, did_you_mean
@@ -191,8 +191,7 @@ def _draw(how: _SamplingRequest, shard: "Shard | None", *, as_json: bool) -> Non
         return
     pool = load_pool(folder, incomplete=True)
     _tell(pool, as_json=as_json)
-    if usage := asked_line([meter.asked]):
-        note(usage)
+    note_asked([meter.asked])
     if not pool.complete:
         drawn = sum(map(len, pool.samples.values()))
         note(

@@ -11,18 +11,17 @@ import typer
 
 from pluralrm.cli.compare import print_answers, print_boards
 from pluralrm.cli.options import (
+    ACCESS,
     ALL,
     CONDITIONS,
     DEVICES,
-    LENGTH,
     LIMIT,
     LOG,
     ON,
     QUIET,
-    SEND,
     SERVED,
     SHARD,
-    TRUST,
+    ModelAccess,
     ServerOptions,
     check_names,
     complete_benchmark,
@@ -31,14 +30,12 @@ from pluralrm.cli.options import (
     named_models,
     named_shard,
     names_of,
-    with_length,
-    with_posts_of,
+    with_access,
     with_server_options,
-    with_trust,
 )
 from pluralrm.cli.overview import View, note_more
 from pluralrm.cli.plan import DRY_RUN, RATE, print_plan, settings_of
-from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, command, interruptible
+from pluralrm.cli.progress import INCOMPLETE, GridDisplay, command, interruptible, note_asked
 from pluralrm.cli.terminal import clean, console, note, print_json, print_wrapped
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, RunError, ServiceError, together
 from pluralrm.progress import JobStep, size_of, steps_of
@@ -58,6 +55,7 @@ _SHOWN = 10
 
 
 @with_server_options
+@with_access
 def score(
     benchmarks: list[str] = typer.Argument(
         ..., metavar="BENCH", help="Names or paths; see 'pluralrm list'.", autocompletion=complete_benchmark
@@ -76,9 +74,7 @@ def score(
     on: str = ON,
     shard: str = SHARD,
     fresh: bool = typer.Option(False, "--fresh", help="Delete the rows of earlier runs and start over."),
-    trust: list[str] = TRUST,
-    send: bool = SEND,
-    max_prompt_tokens: int | None = LENGTH,
+    access: ModelAccess = ACCESS,
     dry_run: bool = DRY_RUN,
     rate: str = RATE,
     log: str = LOG,
@@ -99,8 +95,7 @@ def score(
     check_names(conditions, "-c", condition_summaries())
     if controls:
         conditions = with_controls(conditions)
-    models, conditions = with_posts_of(with_trust(models, trust), conditions, allowed=send)
-    models = with_length(models, max_prompt_tokens)
+    models, conditions = access.specs(models, conditions)
     settings = settings_of(served, rate, dry_run=dry_run)
     loaded = [load_model(model, settings=settings) for model in models]  # a slip costs a second now, not a night
     benches = [load_benchmark(name, seed=seed) for name in benchmarks]
@@ -221,25 +216,25 @@ def score_cells(cells: "Sequence[GridCell]", how: GridOptions) -> ScoredCells:
     result = ScoredCells([], [], [], [], opened_log(how.log, note, note, sharded=how.shard is not None))
     for cell in cells:
         if cell.skip is not None:
-            note(f"skipped {_title(cell)}: {cell.skip}")
+            note(f"skipped {cell.title}: {cell.skip}")
     from pluralrm.cluster import opened
     from pluralrm.runs import each_cell
     from pluralrm.shards import ShardProgress
 
     scored = [cell for cell in cells if cell.skip is None]
-    steps = [JobStep(_title(cell), cell.model, size_of(cell.benchmark, how.domains, how.limit)) for cell in scored]
+    steps = [JobStep(cell.title, cell.model, size_of(cell.benchmark, how.domains, how.limit)) for cell in scored]
     with GridDisplay() as meter, opened(how.on) as cluster:
         begin = steps_of(meter, steps, at_once=cluster is not None)
         meter.workers = lambda: cluster.summary if cluster is not None else ""
 
         def outcome(cell: "GridCell") -> "Run | ShardProgress | PluralrmError":
-            show, last = begin(_title(cell)), deque["Progress"](maxlen=1)
+            show, last = begin(cell.title), deque["Progress"](maxlen=1)
 
             def update(progress: "Progress") -> None:
                 last.append(progress)
                 show(progress)
 
-            with interruptible("scored items are kept", _title(cell)):
+            with interruptible("scored items are kept", cell.title):
                 run = _run(cell, how, cluster, update)
             if not isinstance(run, PluralrmError):
                 _say_unasked(cell, idle=not last)
@@ -262,7 +257,7 @@ def _say_unasked(cell: "GridCell", *, idle: bool) -> None:
     from pluralrm.models import KINDS, parse_model
 
     if idle and KINDS[parse_model(cell.model).kind].served:
-        note(f"{_title(cell)}: complete before, and its server was not asked; --fresh asks anew")
+        note(f"{cell.title}: complete before, and its server was not asked; --fresh asks anew")
 
 
 def end(result: ScoredCells) -> None:
@@ -272,8 +267,7 @@ def end(result: ScoredCells) -> None:
 
     with result.board:
         log_runs(result.board, result.runs)
-    if usage := asked_line(result.asked):
-        note(usage)
+    note_asked(result.asked)
     unfinished = [run for run in result.runs if not run.complete]
     for run in unfinished:
         why = f" ({reason})" if (reason := last_outage(run.path)) else ""
@@ -288,7 +282,7 @@ def check_open(cells: "Sequence[GridCell]") -> None:
     """Raise where no cell of a grid can be scored, with the reason of each."""
     if not all(cell.skip for cell in cells):
         return
-    lines = [f"\n  {_title(cell)}: {cell.skip}" for cell in cells[:_SHOWN]]
+    lines = [f"\n  {cell.title}: {cell.skip}" for cell in cells[:_SHOWN]]
     more = f"\n  and {len(cells) - _SHOWN} more" if len(cells) > _SHOWN else ""
     raise ConditionError(f"nothing can be scored:{''.join(lines)}{more}")
 
@@ -308,10 +302,6 @@ def _run(
         return score_cell(cell.benchmark, cell.model, cell.condition, **options)
     except (ModelError, ServiceError) as exc:
         return exc
-
-
-def _title(cell: "GridCell") -> str:
-    return f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
 
 
 # ---------------------------------------------------------------- shards
@@ -361,8 +351,7 @@ def tell_shard(shard: "ShardProgress", usage: "Tally | None", *, as_json: bool) 
     """Print how far a shard of a pool or of grades is, and what servers were asked; exit 3 where it is not complete."""
     whole = Path(shard.folder).parent
     print_shards([shard], f"pluralrm merge {shlex.quote(str(whole))}", as_json=as_json)
-    if line := asked_line([usage]):
-        note(line)
+    note_asked([usage])
     if note_open_shards([shard]):
         raise typer.Exit(INCOMPLETE)
 

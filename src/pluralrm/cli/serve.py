@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.options import (
+    ACCESS,
     CONDITION,
-    LENGTH,
     MODEL,
-    SEND,
     SERVED,
-    TRUST,
+    ModelAccess,
     ServerOptions,
     check_names,
     complete_benchmark,
+    with_access,
     with_length,
     with_options,
-    with_posts_of,
     with_server_options,
-    with_trust,
 )
 from pluralrm.cli.terminal import note, print_json
 from pluralrm.errors import ConditionError, MissingExtraError, ModelError, ServiceError, SpecError
@@ -81,6 +79,7 @@ _with_watch_options = with_options("watched", WatchOptions, _WATCH_OPTIONS)
 
 
 @with_server_options
+@with_access
 @_with_watch_options
 def serve(
     model: str = MODEL,
@@ -95,9 +94,7 @@ def serve(
     seconds: float = typer.Option(120.0, "--seconds", min=0.1, metavar="S", help="A request's deadline."),
     connections: int = typer.Option(800, "--connections", min=1, metavar="N", help="Open connections; beyond it 503."),
     watched: WatchOptions = _UNWATCHED,
-    trust: list[str] = TRUST,
-    send: bool = SEND,
-    max_prompt_tokens: int | None = LENGTH,
+    access: ModelAccess = ACCESS,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print the server's description as JSON."),
 ) -> None:
@@ -109,8 +106,8 @@ def serve(
     check_names([model], "MODEL", KINDS)
     check_names([condition], "-c", condition_summaries())
     second = _second_of(watched, model)
-    [model, *second], [condition] = with_posts_of(with_trust([model, *second], trust), [condition], allowed=send)
-    [model, *_] = with_length([model], max_prompt_tokens)
+    [model, *second], [condition] = access._replace(max_prompt_tokens=None).specs([model, *second], [condition])
+    [model] = with_length([model], access.max_prompt_tokens)
     _require_libraries()
     from pluralrm.serve import server as reward_server
     from pluralrm.serve.client import sendable

@@ -23,7 +23,7 @@ from pluralrm.cli.options import (
     with_server_options,
     with_trust,
 )
-from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, command, interruptible
+from pluralrm.cli.progress import INCOMPLETE, GridDisplay, command, interruptible, note_asked
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 
@@ -128,8 +128,7 @@ def study(
             )
         log_study(board, declared.title, result.records(), out / RUNS)
     _tell(result, form)
-    if usage := asked_line(display.tallies):
-        note(usage)
+    note_asked(display.tallies)
     note(f"{out / PAGE}")
     _tell_left(result)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from pluralrm.errors import PluralrmError
+from pluralrm.errors import PluralrmError, RunError
 from pluralrm.text import bounds
 
 if TYPE_CHECKING:
@@ -298,6 +298,13 @@ def check_place(out: Path) -> None:
     """Raise before the work, not after it, where a file could not be written."""
     if out.is_dir():
         raise PluralrmError(f"cannot write {str(out)!r}: found a folder, wanted the name of a file")
+
+
+def check_new(*files: Path) -> None:
+    """Raise before the work where a file is there already."""
+    for file in files:
+        if file.exists():
+            raise RunError(f"{file}: is there already; name another file with -o, or remove it")
 
 
 def write_page(out: Path, text: str) -> None:

@@ -52,20 +52,8 @@ def named(reward: str, condition: str, reward_condition: str, *, send: bool, els
     check_names(conditions, "-c", condition_summaries())
     for model in models:
         parse_model(model)
-    allowed = send and (not elsewhere or _can_send(models, conditions))
-    models, conditions = with_posts_of(models, conditions, allowed=allowed)
+    models, conditions = with_posts_of(models, conditions, allowed=send, elsewhere=elsewhere)
     return RewardSpecs(models, *conditions)
-
-
-def _can_send(models: Sequence[str], conditions: Sequence[str]) -> bool:
-    """Return whether any of them shows a server what users wrote; a grader that does may be alone in it."""
-    from pluralrm.conditions import KINDS as CONDITIONS
-    from pluralrm.conditions import parse_condition
-    from pluralrm.models import KINDS, parse_model
-
-    sending = ("send" in KINDS[parse_model(text).kind].form.keys for text in models)
-    telling = ("send" in CONDITIONS[parse_condition(text).kind].form.keys for text in conditions)
-    return any(sending) or any(telling)
 
 
 def open_policy(policy: str, trust: Sequence[str], settings: "Settings") -> "LocalPolicy":

@@ -104,6 +104,11 @@ class GridCell:
     condition: Condition
     skip: str | None = None
 
+    @property
+    def title(self) -> str:
+        """What a display calls it."""
+        return f"{self.benchmark.card.name} × {self.model} × {self.condition.spec}"
+
 
 def plan(
     benchmarks: Sequence[Benchmark],

@@ -90,11 +90,6 @@ def work(declared: StudyDeclaration, means: StudyContext) -> StudyWork:
     return StudyWork(tuple(benchmarks.values()), tuple(runs), best_of, trained, means.left)
 
 
-def title(cell: GridCell) -> str:
-    """Return what a cell is called."""
-    return f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
-
-
 def _trainer(declared: StudyDeclaration, benchmarks: Mapping[str, Benchmark], means: StudyContext) -> Trainer | None:
     """Return who trains what; None where nothing is trained. What cannot be is an error now."""
     if declared.ppo is None:
@@ -133,7 +128,7 @@ class StudySteps:
         for cell in cells:
             if cell.skip is None:
                 size = size_of(cell.benchmark, self.declared.domains, self.declared.limit)
-                yield JobStep(title(cell), cell.model, size)
+                yield JobStep(cell.title, cell.model, size)
         if who is None or grader is None:
             return
         options, settings = who.declared, self.means.settings
@@ -143,7 +138,7 @@ class StudySteps:
         card = replace(who.benchmark.card, name=pool_name(who.benchmark))
         for cell in plan([replace(who.benchmark, card=card)], self.models, self.declared.see, settings=settings):
             if cell.skip is None:
-                yield JobStep(title(cell), cell.model, size)
+                yield JobStep(cell.title, cell.model, size)
         name = f"given:{Path(options.from_).name}" if who.policy is None else who.policy.spec
         yield JobStep(f"{name} × {grader.spec}", grader.spec, size)
 
@@ -172,9 +167,9 @@ class StudySteps:
     def scored(self, cell: GridCell, out: Path, *, domains: Sequence[str], limit: int | None) -> Run | None:
         """Score a cell, and return its run where it is complete."""
         if cell.skip is not None:
-            self.means.left.append(Missing(title(cell), "skipped", cell.skip))
+            self.means.left.append(Missing(cell.title, "skipped", cell.skip))
             return None
-        with self.means.watched(title(cell), cell.model, cell.condition.spec) as display:
+        with self.means.watched(cell.title, cell.model, cell.condition.spec) as display:
             run = score(
                 cell.benchmark,
                 cell.model,
@@ -191,7 +186,7 @@ class StudySteps:
             if run.complete:
                 return _in_order(run, cell.benchmark)
             reason = f"{run.done:,} of {run.items:,} items; {last_outage(run.path)}"
-            self.means.left.append(Missing(title(cell), "open", reason))
+            self.means.left.append(Missing(cell.title, "open", reason))
         return None
 
     def pool_of_file(self, who: Answering) -> Pool:
