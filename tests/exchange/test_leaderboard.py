@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from pluralrm.cli import app
 from pluralrm.errors import MetricError, RunError
 from pluralrm.exchange.leaderboard import Site, build_site, group_letters, write_site
-from pluralrm.pages.document import GENERATOR
+from pluralrm.pages import GENERATOR
 from pluralrm.report.sections import read_sources, sections
 from tests.docs.test_site import loaded
 from tests.report.folders import PAYLOADS, folders, hostile, rmgap_folders, unfinished

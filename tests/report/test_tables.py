@@ -6,7 +6,7 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.chat import ChatRequest, ScriptedChat
 from pluralrm.metrics import bounds, by_tag, positions
 from pluralrm.models.judge import open_judge
-from pluralrm.pages.document import TableCell
+from pluralrm.pages import TableCell
 from pluralrm.report import build_report, read_sources
 from pluralrm.report.sections import sections
 from pluralrm.report.tables import groups, metrics, ranking

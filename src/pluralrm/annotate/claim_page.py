@@ -7,7 +7,7 @@ from pluralrm.annotate import claim_result
 from pluralrm.annotate.claim_result import ArmResult, ClaimResult, named
 from pluralrm.annotate.plan import GENERAL
 from pluralrm.core import Estimate
-from pluralrm.pages.document import Figure, PageTable, TableColumn, chip, columns, render
+from pluralrm.pages import Figure, PageTable, TableColumn, chip, columns, render
 from pluralrm.pages.plots import Dot, Plot, PlotPanel, Series, interval_plot, write_plots
 from pluralrm.text import capital, estimated, p_value
 

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pluralrm.annotate.service import AdminOverview, AnnotationDesk, ServerAddress, admin_page, annotator_page
 from pluralrm.annotate.store import ADMIN, Submission, annotator_of, owner
-from pluralrm.pages.document import Page
+from pluralrm.pages import Page
 from pluralrm.serve.connections import Doors, guarded
 
 # ---------------------------------------------------------------- what every request passes

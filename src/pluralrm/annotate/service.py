@@ -46,7 +46,7 @@ from pluralrm.annotate.store import ADMIN, Store, StoredAs, Submission, key_of, 
 from pluralrm.digests import digest
 from pluralrm.errors import MetricError, MissingExtraError, PlanError, ServiceError, did_you_mean
 from pluralrm.files import LOCK, held
-from pluralrm.pages.document import Page, data_block, render
+from pluralrm.pages import Page, data_block, render
 from pluralrm.text import csv_text, visible
 
 

@@ -32,7 +32,7 @@ from pluralrm.audit.result import Audit, AuditFinding, AuditVerdict, Probe
 from pluralrm.audit.rubrics import GENERAL, Appraisal, aspect_kinds, general_aspects, rubric_findings
 from pluralrm.core import Benchmark, Run
 from pluralrm.errors import BenchmarkError
-from pluralrm.pages.document import PageTable, TableCell, TableColumn, chip, columns, interval_bar, render
+from pluralrm.pages import PageTable, TableCell, TableColumn, chip, columns, interval_bar, render
 from pluralrm.text import counted, estimated, p_value
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from pluralrm.digests import digest
 from pluralrm.display import json_fields
 from pluralrm.errors import OutageError, PluralrmError, SpecError, did_you_mean
 from pluralrm.files import replace_file
-from pluralrm.pages.document import PageTable, TableCell, TableColumn, chip, columns, render
+from pluralrm.pages import PageTable, TableCell, TableColumn, chip, columns, render
 from pluralrm.text import counted, difference, estimated, flat, p_value
 
 KINDS: Mapping[str, tuple[str, ...]] = {

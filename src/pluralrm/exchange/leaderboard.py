@@ -22,7 +22,7 @@ from pluralrm.metrics.estimates import marks
 from pluralrm.metrics.overview import MOODS, Overview, OverviewRow, answer, leaders, overview_records
 from pluralrm.metrics.plural import answer as users_answer
 from pluralrm.metrics.plural import legend
-from pluralrm.pages.document import PageTable, TableCell, TableColumn, chip, columns, interval_bar, render
+from pluralrm.pages import PageTable, TableCell, TableColumn, chip, columns, interval_bar, render
 from pluralrm.report import refuse_to_replace
 from pluralrm.report.reading import METRIC_NAMES, is_baseline
 from pluralrm.report.sections import RunSource, Section, sections

@@ -17,7 +17,7 @@ from pluralrm.display import Brief
 from pluralrm.errors import MetricError, RunError
 from pluralrm.metrics.overview import overviews_text
 from pluralrm.metrics.plural import answer, legend
-from pluralrm.pages.document import GENERATOR, Figure, Page, data_block, render
+from pluralrm.pages import GENERATOR, Figure, Page, data_block, render
 from pluralrm.pages.plots import Plot, write_plots
 from pluralrm.report import tables
 from pluralrm.report.figures import figures

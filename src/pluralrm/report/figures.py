@@ -12,8 +12,7 @@ from pluralrm.metrics.estimates import estimate, extra_lengths
 from pluralrm.metrics.prompts import Pick, PromptUse
 from pluralrm.metrics.roles import declared
 from pluralrm.metrics.units import by_chance, units_of
-from pluralrm.pages import Tone
-from pluralrm.pages.document import Figure, PageTable, TableColumn, columns
+from pluralrm.pages import Figure, PageTable, TableColumn, Tone, columns
 from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import (
     Band,

@@ -12,7 +12,7 @@ from pluralrm.metrics.cost import personalization_costs
 from pluralrm.metrics.estimates import marks, remark
 from pluralrm.metrics.overview import MOODS, Mood, Overview, OverviewRow, answer, leaders, sentence
 from pluralrm.metrics.personalization import VERDICTS, Number, Personalization
-from pluralrm.pages.document import PageTable, QuadrantPoint, TableCell, TableColumn, interval_bar, quadrants
+from pluralrm.pages import PageTable, QuadrantPoint, TableCell, TableColumn, interval_bar, quadrants
 from pluralrm.report.reading import METRIC_NAMES, is_baseline
 from pluralrm.report.sections import Section, marked
 from pluralrm.report.tables import at_best, ceiling, places

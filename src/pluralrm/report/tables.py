@@ -11,7 +11,7 @@ from pluralrm.metrics.estimates import marks
 from pluralrm.metrics.official import RULES
 from pluralrm.metrics.overview import main_runs
 from pluralrm.metrics.plural import Plural
-from pluralrm.pages.document import PageTable, TableCell, TableColumn, columns, interval_bar
+from pluralrm.pages import PageTable, TableCell, TableColumn, columns, interval_bar
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Board, Section, name

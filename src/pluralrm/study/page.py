@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pluralrm.core import Estimate
 from pluralrm.correlate import CorrelationCell, Dispute, legend
-from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns, render
+from pluralrm.pages import Figure, PageTable, TableCell, TableColumn, columns, render
 from pluralrm.pages.lines import PlotLine, PlotPoint, line_plot, scatter_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.policies.best_of_n import BestOfCurve

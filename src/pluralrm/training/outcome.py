@@ -23,7 +23,7 @@ from pluralrm.grading import Grade, Grader
 from pluralrm.journal import provenance
 from pluralrm.metrics.estimates import written_pairs
 from pluralrm.metrics.overview import short_names
-from pluralrm.pages.document import Figure, PageTable, columns, render
+from pluralrm.pages import Figure, PageTable, columns, render
 from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.policies.grades import Key, grade_folder, grade_pool, key, read_grades

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns
+from pluralrm.pages import Figure, PageTable, TableCell, TableColumn, columns
 from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.study.ppo.results import Answers, Apart, PolicyResult, Seeded, TrainingResults

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Estimate
-from pluralrm.pages.document import PageTable, TableCell, TableColumn, _environment, data_block, interval_bar, render
+from pluralrm.pages import PageTable, TableCell, TableColumn, _environment, data_block, interval_bar, render
 from pluralrm.text import estimated, visible
 
 
