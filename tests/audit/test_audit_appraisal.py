@@ -12,8 +12,7 @@ from pluralrm.audit import Appraisal, aspect_kinds, audit
 from pluralrm.audit.result import AuditFinding
 from pluralrm.audit.rubrics import GENERAL, TEMPLATE, general_aspects, rubrics
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.chat import ChatRequest, Sampling, ScriptedChat
-from pluralrm.chat.role import ChatRole
+from pluralrm.chat import ChatRequest, ChatRole, Sampling, ScriptedChat
 from pluralrm.core import Aspect, Benchmark, Estimate, Failure, Oracle
 from pluralrm.models.judge import open_judge, rating_spec
 from pluralrm.runs import score

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pluralrm.chat import ChatRequest, ServedChat
-from pluralrm.chat.role import open_role, served
+from pluralrm.chat import ChatRequest, ServedChat, open_role, served
 from pluralrm.core import Query, UserView
 from pluralrm.errors import PrivacyError
 from pluralrm.http import Call, Service, Settings, parse_address

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pluralrm
-from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling, ScriptedChat
+from pluralrm.chat import ChatCall, ChatModel, ChatReply, ChatRequest, ChatRole, Sampling, ScriptedChat, settled
 from pluralrm.chat.completions import Markers, unreadable
-from pluralrm.chat.role import ChatCall, ChatRole, settled
 from pluralrm.core import Failure
 from pluralrm.templates import load_template
 

@@ -12,8 +12,8 @@ from pluralrm.audit.comparisons import comparisons
 from pluralrm.audit.embedder import content_words, incidence, products, weighted
 from pluralrm.audit.near import normalised
 from pluralrm.audit.result import AuditFinding, Measures, Status, excess, share
+from pluralrm.chat import ChatCall, ChatRole
 from pluralrm.chat.completions import unreadable
-from pluralrm.chat.role import ChatCall, ChatRole
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, Item, Run
 from pluralrm.grading.grader import json_in
 from pluralrm.stats.clusters import FloatArray, IntArray, codes

@@ -27,9 +27,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from pluralrm.chat import ChatModel, ScriptedChat
+from pluralrm.chat import KEYS, ChatCall, ChatModel, ChatRole, ScriptedChat, open_role, seed
 from pluralrm.chat.completions import unreadable
-from pluralrm.chat.role import KEYS, ChatCall, ChatRole, open_role, seed
 from pluralrm.conditions.posts import OwnPosts, Swapped, lending_options, parse_lending
 from pluralrm.core import Benchmark, Exchange, Failure, Item, Query, Reveals, UserView
 from pluralrm.errors import BenchmarkError, ConditionError, ServiceError, SpecError, did_you_mean

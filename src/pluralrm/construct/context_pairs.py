@@ -17,9 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from pluralrm.benchmarks.context_pairs import ItemTexts, PairRow, UserRow, joined, one_answer, posts_hash
 from pluralrm.benchmarks.rows import Place
 from pluralrm.benchmarks.sources import Source, read_checked
-from pluralrm.chat import ChatModel
+from pluralrm.chat import KEYS, ChatCall, ChatModel, ChatRole, open_role, require_posts_allowed, sampling
 from pluralrm.chat.completions import identity_of, reason_of, unreadable
-from pluralrm.chat.role import KEYS, ChatCall, ChatRole, open_role, require_posts_allowed, sampling
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, User
 from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError, RunError

@@ -29,8 +29,7 @@ from typing import cast
 
 from pluralrm import conditions as shown
 from pluralrm import models, plugin
-from pluralrm.chat import ChatModel
-from pluralrm.chat.role import KEYS, open_role, seed
+from pluralrm.chat import KEYS, ChatModel, open_role, seed
 from pluralrm.core import Failure, Item
 from pluralrm.errors import PoolError, SpecError
 from pluralrm.grading.grader import WAYS, ChatGrader, Grade, Graded, Grader, Slots, aspects_of

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from pluralrm.chat import ChatCall, ChatRole
 from pluralrm.chat.completions import unreadable
-from pluralrm.chat.role import ChatCall, ChatRole
 from pluralrm.core import OPEN_KINDS, Aspect, Failure, Item
 from pluralrm.http import Tally
 from pluralrm.templates import fenced, mark_of

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from pluralrm.chat import reasoning_markers
 from pluralrm.chat.completions import Markers
-from pluralrm.chat.role import reasoning_markers
 from pluralrm.core import Failure, Query
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.http import Settings

@@ -12,10 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from pluralrm.benchmarks.simulated.texts import attributes, texts_hash, topic_of, write_answer
-from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling
+from pluralrm.chat import KEYS as CHAT_KEYS
+from pluralrm.chat import ChatModel, ChatReply, ChatRequest, ChatRole, Sampling, open_role
 from pluralrm.chat.completions import Markers, spoken, whole
-from pluralrm.chat.role import KEYS as CHAT_KEYS
-from pluralrm.chat.role import ChatRole, open_role
 from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Failure, Query
 from pluralrm.errors import MissingExtraError, PoolError, SpecError, did_you_mean
 from pluralrm.http import Settings, Tally

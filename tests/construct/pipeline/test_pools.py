@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.chat import ChatModel, ChatReply, ScriptedChat
-from pluralrm.chat.role import settled
+from pluralrm.chat import ChatModel, ChatReply, ScriptedChat, settled
 from pluralrm.construct.pipeline import ModelCall, Pools, Role, open_pools
 from pluralrm.core import Failure
 from pluralrm.errors import PrivacyError, SpecError

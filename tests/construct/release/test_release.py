@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from pluralrm import load_benchmark
-from pluralrm.chat import ChatReply, ChatRequest, Sampling, ScriptedChat
-from pluralrm.chat.role import ChatCall
+from pluralrm.chat import ChatCall, ChatReply, ChatRequest, Sampling, ScriptedChat
 from pluralrm.construct import release as writing
 from pluralrm.construct.pipeline import Built, Folder, Pipeline, Role, Stage, build, open_pools
 from pluralrm.construct.release import About, Edition, release

@@ -17,18 +17,22 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Generic, NamedTuple, Self, TypeVar
 
-from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling, ServedChat
-from pluralrm.chat.completions import Markers, identity_of, tally_of, unreadable
-from pluralrm.chat.role import (
+from pluralrm.chat import (
     KEYS,
     ChatCall,
+    ChatModel,
+    ChatReply,
+    ChatRequest,
     ChatRole,
+    Sampling,
+    ServedChat,
     reasoning_markers,
     require_posts_allowed,
     sampling,
     served,
     settled,
 )
+from pluralrm.chat.completions import Markers, identity_of, tally_of, unreadable
 from pluralrm.construct.pipeline.stages import ModelCall, StandIns
 from pluralrm.core import OPEN_KINDS, Failure
 from pluralrm.digests import digest

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-from pluralrm.chat import ChatModel, ChatReply, Sampling, role
-from pluralrm.chat.role import ChatCall, ChatRole, open_role, seed
+from pluralrm.chat import TOKENS, ChatCall, ChatModel, ChatReply, ChatRole, Sampling, open_role, seed
+from pluralrm.chat import sampling as chat_sampling
 from pluralrm.core import Exchange, Failure, Query, RewardModel, Verdict
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.http import Settings, Tally
@@ -312,12 +312,12 @@ def one_of(spec: Spec, key: str, choices: Sequence[str]) -> str:
     return value
 
 
-def sampling(spec: Spec, *, tokens: int = role.TOKENS, logprobs: bool = False) -> Sampling:
+def sampling(spec: Spec, *, tokens: int = TOKENS, logprobs: bool = False) -> Sampling:
     """Return how replies are drawn, with log-probs where they decide."""
     if not logprobs and "top_logprobs" in spec.options:
         raise SpecError("judge: top_logprobs means nothing where the text decides; leave it out")
     alternatives = spec.integer("top_logprobs", _ALTERNATIVES, least=2) if logprobs else 0
-    return replace(role.sampling(spec, tokens), logprobs=logprobs, top_logprobs=alternatives)
+    return replace(chat_sampling(spec, tokens), logprobs=logprobs, top_logprobs=alternatives)
 
 
 def form(spec: Spec) -> ReplyForm:

@@ -28,9 +28,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import NamedTuple, Protocol
 
-from pluralrm.chat import ChatModel
+from pluralrm.chat import ChatCall, ChatModel, ChatRole, open_role, require_posts_allowed, seed
 from pluralrm.chat.completions import unreadable
-from pluralrm.chat.role import ChatCall, ChatRole, open_role, require_posts_allowed, seed
 from pluralrm.core import OPEN_KINDS, ContextPair, Exchange, Failure, Query, UserView, Verdict
 from pluralrm.digests import digest
 from pluralrm.http import Settings, Tally

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 
-from pluralrm.chat.role import may_send
+from pluralrm.chat import may_send
 from pluralrm.core import Failure, Query, Score, Verdict
 from pluralrm.errors import OutageError, ServiceError, SpecError
 from pluralrm.http import Call, Reply, Requests, Service, Settings, Tally, UnsoundError, parse_address
