@@ -8,10 +8,10 @@ Of four answers nothing is claimed beforehand, so nothing is tested: every numbe
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -37,7 +37,16 @@ from pluralrm.annotate.judgments import (
     pair_opinions,
     told_inattentive,
 )
-from pluralrm.annotate.plan import DIMENSIONS, GENERAL, AnnotationPlan, Arm, Dimension, General, PlanDeclaration
+from pluralrm.annotate.plan import (
+    DIMENSIONS,
+    GENERAL,
+    AnnotationPlan,
+    Arm,
+    Dimension,
+    General,
+    PlanDeclaration,
+    PlannedItem,
+)
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.core import Estimate
 from pluralrm.display import json_fields
@@ -53,6 +62,9 @@ _RATED_TESTS = len(DIMENSIONS)
 """A difference of ratings in each dimension, where personal fit is rated."""
 
 
+O = TypeVar("O", PairOpinion, FourOpinion)  # noqa: E741 - the opinions of a task
+
+
 class _Alphas(NamedTuple):
     """The chance of being wrong in each test of the claim, and in each test of its contrary."""
 
@@ -64,25 +76,36 @@ def claimed(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> ClaimResult:
     """Return what the judgments of a plan show; a plan without a claim, or an arm without judgments, is an error."""
     if not plan.claims:
         raise PlanError("only pairs of answers to another user's prompt are claimed to differ in personal fit alone")
-    claim = plan.declared.claim
-    out = inattentive(plan, judgments, claim.attention)
-    note = told_inattentive(out, claim.attention)
-    opinions = [
-        opinion
-        for opinion in pair_opinions(plan, judgments)
-        if opinion.screen.kind == "item" and opinion.annotator not in out
-    ]
+    out, note = _inattentive(plan, judgments)
     planned = Counter(
         plan.arm[screen.annotator] for screen in plan.screens if screen.kind == "item" and screen.annotator not in out
     )
-    arms = []
+    arms = tuple(
+        _in_arm(arm, own, plan.declared, planned[arm])
+        for arm, own in _by_arm(plan, pair_opinions(plan, judgments), out, note)
+    )
+    return ClaimResult(plan.declared, plan.content_hash, arms, is_rehearsal(judgments), note)
+
+
+def _inattentive(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> tuple[set[str], str]:
+    """Return who is left out, and that in words."""
+    least = plan.declared.claim.attention
+    out = inattentive(plan, judgments, least)
+    return out, told_inattentive(out, least)
+
+
+def _by_arm(plan: AnnotationPlan, opinions: Sequence[O], out: set[str], note: str) -> Iterator[tuple[Arm, list[O]]]:
+    """Yield the opinions of items in each arm; an arm without any is an error."""
     for arm in sorted(plan.declared.arms):  # narrative comes first
-        own = [opinion for opinion in opinions if opinion.arm == arm]
+        own = [
+            opinion
+            for opinion in opinions
+            if opinion.arm == arm and opinion.screen.kind == "item" and opinion.annotator not in out
+        ]
         if not own:
             why = f", {note}" if out else ""
             raise MetricError(f"arm {arm!r}: no judgment of an item{why}; wanted judgments in every arm of the plan")
-        arms.append(_in_arm(arm, own, plan.declared, planned[arm]))
-    return ClaimResult(plan.declared, plan.content_hash, tuple(arms), is_rehearsal(judgments), note)
+        yield arm, own
 
 
 def _in_arm(arm: Arm, opinions: Sequence[PairOpinion], declared: PlanDeclaration, planned: int) -> ArmResult:
@@ -140,7 +163,7 @@ def _rated(opinions: Sequence[PairOpinion], question: Question) -> _Rated:
     return _Rated(_crossed(values, [opinion for opinion, _ in pairs]), len(pairs), len(opinions) - len(pairs), ties)
 
 
-def _crossed(values: Sequence[float], opinions: Sequence[PairOpinion]) -> Crossed:
+def _crossed(values: Sequence[float], opinions: Sequence[PairOpinion] | Sequence[FourOpinion]) -> Crossed:
     return crossed(values, [opinion.item.cluster for opinion in opinions], [opinion.annotator for opinion in opinions])
 
 
@@ -272,12 +295,15 @@ def _survives(opinions: Sequence[PairOpinion]) -> tuple[Estimate, int]:
         votes.setdefault(opinion.item.id, []).extend([] if side is None else [float(np.sign(side))])
     totals = {item: sum(sides) for item, sides in votes.items()}
     values = [float(total > 0) for total in totals.values()]
-    interval = share_interval(
-        cluster_means(values, [items[name].cluster for name in totals], crossed=[items[name].prompt for name in totals])
-    )
     untold = sum(not sides for sides in votes.values())
-    estimate = Estimate(interval.value, interval.low, interval.high, len(values), untold, interval.method)
-    return estimate, sum(total == 0 for total in totals.values())
+    return _share_of(values, [items[name] for name in totals], untold), sum(total == 0 for total in totals.values())
+
+
+def _share_of(values: Sequence[float], items: Sequence[PlannedItem], failed: int) -> Estimate:
+    """Return a share of items, with an interval over clusters and prompts."""
+    clusters, prompts = [item.cluster for item in items], [item.prompt for item in items]
+    interval = share_interval(cluster_means(values, clusters, crossed=prompts))
+    return Estimate(interval.value, interval.low, interval.high, len(values), failed, interval.method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,22 +354,9 @@ def fours(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> FourResult:
     """Return what the judgments of a plan of four answers show; a plan of pairs, or of one's own, is a PlanError."""
     if plan.declared.task != "four" or plan.declared.mode != "validate":
         raise PlanError("wanted a plan of four answers with labels, such as one of pocket-rmgap")
-    least = plan.declared.claim.attention
-    out = inattentive(plan, judgments, least)
-    note = told_inattentive(out, least)
-    opinions = [
-        opinion
-        for opinion in four_opinions(plan, judgments)
-        if opinion.screen.kind == "item" and opinion.annotator not in out
-    ]
-    arms = []
-    for arm in sorted(plan.declared.arms):
-        own = [opinion for opinion in opinions if opinion.arm == arm]
-        if not own:
-            why = f", {note}" if out else ""
-            raise MetricError(f"arm {arm!r}: no judgment of an item{why}; wanted judgments in every arm of the plan")
-        arms.append(_four_in_arm(arm, own))
-    return FourResult(plan.declared.benchmark, plan.content_hash, tuple(arms), is_rehearsal(judgments), note)
+    out, note = _inattentive(plan, judgments)
+    arms = tuple(_four_in_arm(arm, own) for arm, own in _by_arm(plan, four_opinions(plan, judgments), out, note))
+    return FourResult(plan.declared.benchmark, plan.content_hash, arms, is_rehearsal(judgments), note)
 
 
 def _four_in_arm(arm: Arm, opinions: Sequence[FourOpinion]) -> FourArmResult:
@@ -374,8 +387,7 @@ def _four_in_arm(arm: Arm, opinions: Sequence[FourOpinion]) -> FourArmResult:
 
 
 def _four_mean(values: Sequence[float], opinions: Sequence[FourOpinion], left_out: int) -> Estimate:
-    means = crossed(values, [opinion.item.cluster for opinion in opinions], [opinion.annotator for opinion in opinions])
-    value, low, high, method = means.interval()
+    value, low, high, method = _crossed(values, opinions).interval()
     return Estimate(value, low, high, len(values), left_out, method)
 
 
@@ -389,7 +401,4 @@ def _labelled_survives(picks: Sequence[tuple[FourOpinion, int | None]]) -> Estim
         right = max(counts.pop(index, 0) for index in items[name].best)
         counts.pop(None, None)
         values.append(float(right > max(counts.values(), default=0)))
-    interval = share_interval(
-        cluster_means(values, [items[name].cluster for name in votes], crossed=[items[name].prompt for name in votes])
-    )
-    return Estimate(interval.value, interval.low, interval.high, len(values), 0, interval.method)
+    return _share_of(values, [items[name] for name in votes], 0)

@@ -333,15 +333,8 @@ class PairOpinion:
 
     def shown(self, question: Question) -> int | None:
         """Return from -2 (B) to 2 (A) what was chosen, as displayed; None where it cannot be told."""
-        answers = self.answers
-        choices: Mapping[Question, Choice] = {
-            "overall": answers.overall,
-            "factuality": answers.factuality,
-            "relevance": answers.relevance,
-            "helpfulness": answers.helpfulness,
-            "personal_fit": answers.personal_fit,
-        }
-        return _SIDE[choices[question]]
+        choice: Choice = getattr(self.answers, question)
+        return _SIDE[choice]
 
     def toward(self, candidate: int, question: Question) -> int | None:
         """Return from -2 to 2 how far an answer is preferred to the other one; None where it cannot be told."""
@@ -351,13 +344,8 @@ class PairOpinion:
     def score(self, candidate: int, dimension: Dimension) -> int | None:
         """Return the score of 1 to 5 that an answer was given by itself; None where it cannot be told."""
         scores = self.answers.scores_a if self.screen.order[0] == candidate else self.answers.scores_b
-        by_dimension: Mapping[Dimension, int | None] = {
-            "factuality": scores.factuality,
-            "relevance": scores.relevance,
-            "helpfulness": scores.helpfulness,
-            "personal_fit": scores.personal_fit if isinstance(scores, FitScores) else None,
-        }
-        return by_dimension[dimension]
+        rating: int | None = getattr(scores, dimension, None)  # plans of old do not ask for personal fit
+        return rating
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ SMALL = {"code": 32, "latent": 4, "hidden": 32, "epochs": 40, "anneal": 10, "rat
 
 @pytest.fixture(scope="module")
 def fitted():
-    from pluralrm.models.personal.latent import make_vpl
+    from pluralrm.models.personal.latent import Vpl
 
-    algorithm = make_vpl(settings("vpl", **SMALL))
+    algorithm = Vpl(settings("vpl", **SMALL))
     users = people(96, 16)
     return algorithm, algorithm.fit(users[:80], users[80:], seed=0, log=quietly)
 
@@ -149,9 +149,9 @@ def test_z_has_the_same_scale_in_training_and_afterwards(fitted):
 
 
 def test_the_weight_of_the_divergence_rises_from_nothing_and_stays():
-    from pluralrm.models.personal.latent import make_vpl
+    from pluralrm.models.personal.latent import Vpl
 
-    algorithm = make_vpl(settings("vpl", kl=0.5, anneal=4))
+    algorithm = Vpl(settings("vpl", kl=0.5, anneal=4))
     assert [algorithm.weight_at(epoch) for epoch in range(7)] == [0, 0.125, 0.25, 0.375, 0.5, 0.5, 0.5]
 
 
@@ -163,9 +163,9 @@ def test_it_learns_from_what_is_shown(fitted):
 
 
 def test_shuffled_labels_teach_nothing():
-    from pluralrm.models.personal.latent import make_vpl
+    from pluralrm.models.personal.latent import Vpl
 
-    algorithm = make_vpl(settings("vpl", **{**SMALL, "epochs": 10}))
+    algorithm = Vpl(settings("vpl", **{**SMALL, "epochs": 10}))
     users = people(60, 16, shuffled=True)
     fit = algorithm.fit(users[:50], users[50:], seed=0, log=quietly)
     assert abs(credit(algorithm, fit.shared, people(40, 24, seed=9, shuffled=True), shown=8) - 0.5) < 0.08

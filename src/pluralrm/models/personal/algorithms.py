@@ -1,6 +1,6 @@
 """What an algorithm is, and the table of them. A row maps a name to "module:attribute", so that nothing loads early.
 
-The attribute makes the algorithm from its hyperparameters: `make(settings) -> Algorithm`.
+The attribute, a class or a function, makes the algorithm from its hyperparameters.
 """
 
 import math
@@ -331,19 +331,23 @@ class Entry:
 
 
 ALGORITHMS: Mapping[str, Entry] = {
-    "bt": Entry("bt:make", "Bradley-Terry on differences of features, one reward for all users: the baseline"),
-    "bt-posts": Entry("bt:make_posts", "Bradley-Terry on features of the answer times features of the user's posts"),
-    "lore": Entry("lowrank:make_lore", "a mixture of K shared rewards, each user a point of the simplex"),
-    "pref": Entry(
-        "lowrank:make_pref", "K shared rewards, each user a weight for each; a new user by L2 logistic regression"
+    "bt": Entry("bt:BradleyTerry", "Bradley-Terry on differences of features, one reward for all users: the baseline"),
+    "bt-posts": Entry(
+        "bt:BradleyTerryPosts", "Bradley-Terry on features of the answer times features of the user's posts"
     ),
-    "eb": Entry("deviations:make_eb", "pooled reward and a deviation by empirical Bayes, in closed form"),
-    "knn": Entry("deviations:make_knn", "pooled reward and a vote of training users who agree with the pairs shown"),
+    "lore": Entry("lowrank:LoRe", "a mixture of K shared rewards, each user a point of the simplex"),
+    "pref": Entry(
+        "lowrank:PReF", "K shared rewards, each user a weight for each; a new user by L2 logistic regression"
+    ),
+    "eb": Entry("deviations:EmpiricalBayes", "pooled reward and a deviation by empirical Bayes, in closed form"),
+    "knn": Entry(
+        "deviations:NearestNeighbours", "pooled reward and a vote of training users who agree with the pairs shown"
+    ),
     "gpo": Entry("gpo:make", "a transformer that reads a user's pairs and predicts the next", extra="hf"),
-    "vpl": Entry("latent:make_vpl", "a latent variable per user, inferred from pairs by an encoder", extra="hf"),
+    "vpl": Entry("latent:Vpl", "a latent variable per user, inferred from pairs by an encoder", extra="hf"),
     "pal-a": Entry("latent:make_pal_a", "K prototypes, each user an ideal point between them", extra="hf"),
     "pal-b": Entry("latent:make_pal_b", "as pal-a, with prototypes that depend on the prompt", extra="hf"),
-    "maml": Entry("maml:make", "a network whose weights take gradient steps on a user's pairs", extra="hf"),
+    "maml": Entry("maml:Maml", "a network whose weights take gradient steps on a user's pairs", extra="hf"),
 }
 
 

@@ -266,11 +266,6 @@ class BradleyTerry:
         return rewards
 
 
-def make(settings: Hyper) -> BradleyTerry:
-    """Return the algorithm with these hyperparameters."""
-    return BradleyTerry(settings)
-
-
 def pooled(pairs: StackedPairs, l2: float, *, steps: int, ended: Callable[[Exact], bool] | None = None) -> Exact:
     """Return the v of the module's text, for differences in units of their scale."""
 
@@ -324,11 +319,6 @@ class BradleyTerryPosts:
         """Return x . (v + M^T z) / scale for each answer."""
         rewards: FloatArray = answers @ user["direction"]
         return rewards
-
-
-def make_posts(settings: Hyper) -> BradleyTerryPosts:
-    """Return the algorithm with these hyperparameters."""
-    return BradleyTerryPosts(settings)
 
 
 def margins(pairs: StackedPairs, z: Exact, weights: Exact) -> Exact:

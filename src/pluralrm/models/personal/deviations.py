@@ -130,11 +130,6 @@ class EmpiricalBayes:
         return score_linear(user, answers)
 
 
-def make_eb(settings: Hyper) -> EmpiricalBayes:
-    """Return the algorithm with these hyperparameters."""
-    return EmpiricalBayes(settings)
-
-
 def adapted(algorithm: Algorithm, shared: State, users: Sequence[UserExamples]) -> Mapping[str, State]:
     """Return the parameters of each user by all pairs of theirs."""
     return {user.user: algorithm.adapt(shared, user) for user in users}
@@ -204,8 +199,3 @@ def vote(margins: Exact, weights: Exact, count: int) -> Exact:
     ballot = np.zeros_like(weights)
     ballot[nearest] = agreement[nearest] / max(float(agreement[nearest].sum()), 1e-12)
     return ballot
-
-
-def make_knn(settings: Hyper) -> NearestNeighbours:
-    """Return the algorithm with these hyperparameters."""
-    return NearestNeighbours(settings)

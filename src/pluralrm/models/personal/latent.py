@@ -247,11 +247,6 @@ class Vpl:
         return np.asarray(rewards[0].numpy(), np.float32)
 
 
-def make_vpl(settings: Hyper) -> Vpl:
-    """Return the algorithm."""
-    return Vpl(settings)
-
-
 # ---------------------------------------------------------------- encoder and decoder
 
 

@@ -103,11 +103,6 @@ class LoRe:
         return Factors(v, weights, weights.mean(axis=0))
 
 
-def make_lore(settings: Hyper) -> LoRe:
-    """Return the algorithm with these hyperparameters."""
-    return LoRe(settings)
-
-
 def mixtures(rows: Exact, owners: Places, start: Exact, centre: Exact, *, prior: float, steps: int) -> Exact:
     """Return each user's mixture (users, K) for pairs as V sees them, (N, K), from a mixture to start at."""
     shape = start.shape
@@ -181,8 +176,3 @@ class PReF:
 
         v = descend(loss, factors.v.ravel(), steps=_PREF_STEPS).reshape(factors.v.shape)
         return Factors(v, weights, weights.mean(axis=0))
-
-
-def make_pref(settings: Hyper) -> PReF:
-    """Return the algorithm with these hyperparameters."""
-    return PReF(settings)

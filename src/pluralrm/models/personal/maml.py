@@ -116,11 +116,6 @@ class Maml:
         return draw.weights
 
 
-def make(settings: Hyper) -> Maml:
-    """Return the algorithm with these hyperparameters."""
-    return Maml(settings)
-
-
 def network(weights: Weights, rows: torch.Tensor) -> torch.Tensor:
     """Return the reward (users, answers) of rows (users, answers, width) by each user's own weights (users, ...)."""
     layer = 0
