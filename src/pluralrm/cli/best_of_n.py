@@ -297,16 +297,13 @@ def _print_ranking(result: "BestOfN") -> None:
     rows = [[curve.model, curve.condition, percent(curve.last.grade), str(curve.peak)] for curve in ranked]
     if result.exact:
         columns.append(("regret [95%]", "left"))
-        rows = [[*row, _regret(curve)] for row, curve in zip(rows, ranked, strict=True)]
+        regrets = ["" if curve.last.regret is None else percent(curve.last.regret) for curve in ranked]
+        rows = [[*row, regret] for row, regret in zip(rows, regrets, strict=True)]
         rows.insert(0, ["(oracle)", "", percent(result.oracle[-1]), "", ""])
         if result.majority:
             rows.append(["(majority)", "", percent(result.majority[-1]), "", ""])
         rows.append(["(random)", "", percent(result.random[-1]), "", ""])
     console().print(table(columns, rows))
-
-
-def _regret(curve: "BestOfCurve") -> str:
-    return "" if curve.last.regret is None else percent(curve.last.regret)
 
 
 def _print_curve(result: "BestOfN", curve: "BestOfCurve", *, several: bool) -> None:

@@ -112,15 +112,10 @@ def _bins(calibration: "Calibration") -> str:
 
 def print_failures(run: "Run", whose: str = "") -> None:
     """Print each kind of failure with its count and first detail; with `whose` also where to see more."""
-    from collections import Counter
+    from pluralrm.metrics.estimates import failure_kinds
 
-    from pluralrm.core import Failure
-
-    first = {row.item: next((s for s in row.scores if isinstance(s, Failure)), None) for row in run.rows}
-    failures = {item: failure for item, failure in first.items() if failure is not None}
-    for kind, count in Counter(failure.kind for failure in failures.values()).most_common():
-        item, example = next((item, failure) for item, failure in failures.items() if failure.kind == kind)
-        text = f"{whose}failed ({kind}): {counted(count, 'item')}, as in {item}: {example.detail}"
+    for kind, count, item, detail in failure_kinds(run):
+        text = f"{whose}failed ({kind}): {counted(count, 'item')}, as in {item}: {detail}"
         if whose:
             text += f"; more: pluralrm show {run.path}"
         print_wrapped(text, first="  ", indent="    ", style="yellow")

@@ -3,6 +3,7 @@
 `bounds` says how much failures could hide: every failed item wrong, as in the headline, and every one right.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pluralrm.card import Average, Card
-from pluralrm.core import Estimate, Row, Run
+from pluralrm.core import Estimate, Failure, Row, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.labels import TRAIT
@@ -345,3 +346,21 @@ def extra_length(row: Row) -> float:
     own = [row.lengths[index] for index in best]
     others = [length for index, length in enumerate(row.lengths) if index not in best]
     return sum(own) / len(own) - sum(others) / len(others)
+
+
+class FailureCount(NamedTuple):
+    """A kind of failure: on how many items, and the first of them with what is known of it."""
+
+    kind: str
+    items: int
+    item: str
+    detail: str
+
+
+def failure_kinds(run: Run) -> list[FailureCount]:
+    """Return the kinds of failures of a run, the most frequent first; an item counts by its first failure."""
+    first = {row.item: next((score for score in row.scores if isinstance(score, Failure)), None) for row in run.rows}
+    failures = [(item, failure) for item, failure in first.items() if failure is not None]
+    examples = {failure.kind: (item, failure.detail) for item, failure in reversed(failures)}
+    counts = Counter(failure.kind for _, failure in failures)
+    return [FailureCount(kind, count, *examples[kind]) for kind, count in counts.most_common()]

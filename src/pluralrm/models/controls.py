@@ -267,7 +267,8 @@ def known(spec: Spec) -> Known:
     """Return the model of `known:taste`, `known:posts` or `known:nothing`."""
     knowing = _knowing(spec)
     output = _as(spec.options.get(_AS, "choice"))
-    world, blur, length = _world(spec), _number(spec, _BLUR, least=0), _number(spec, _LENGTH, least=-1000)
+    world, blur = _world(spec), spec.number(_BLUR, 0, least=0, most=1000)
+    length = spec.number(_LENGTH, 0, least=-1000, most=1000)
     exact = (_choices if output == "choice" else _worths)(knowing, world)
     return Known(str(spec), knowing, world, told=output, blur=blur, length=length, exact=exact)
 
@@ -306,15 +307,3 @@ def _as(text: str) -> As:
     if match is None:
         raise SpecError(f"known: {_AS} is {text!r}; wanted {' or '.join(options)}.{did_you_mean(text, options)}")
     return match
-
-
-def _number(spec: Spec, key: str, *, least: float) -> float:
-    """Return an option that is a number up to 1000; 0 where it is not given."""
-    text = spec.options.get(key, "0")
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not least <= number <= 1000:
-        raise SpecError(f"known: {key} is {text!r}; wanted a number from {least:g} to 1000.")
-    return number

@@ -1,13 +1,11 @@
 """The tables of a section, as the page shows them."""
 
-from collections import Counter
-from collections.abc import Sequence
 from itertools import product
 
-from pluralrm.core import Estimate, Failure, Run
+from pluralrm.core import Estimate, Run
 from pluralrm.labels import TRAIT
-from pluralrm.metrics import Standing, Summary, by_tag
-from pluralrm.metrics.estimates import marks
+from pluralrm.metrics import PublishedMetric, Standing, Summary, by_tag
+from pluralrm.metrics.estimates import failure_kinds, marks
 from pluralrm.metrics.official import RULES
 from pluralrm.metrics.overview import main_runs
 from pluralrm.metrics.plural import Plural
@@ -155,23 +153,23 @@ def reasons(board: Board) -> list[tuple[str, list[str]]]:
     return [(reason, list(dict.fromkeys(runs))) for reason, runs in by_reason.items()]
 
 
+def _published(board: Board) -> list[PublishedMetric]:
+    """Return the headlines by a published formula."""
+    published = (entry.summary.published.get(board.table.headline) for entry in board.table.entries)
+    return [metric for metric in published if metric is not None]
+
+
 def formula(board: Board) -> str:
     """Return the name of the column beside the headline: the paper's on its own items, elsewhere that of its rule."""
-    published = [
-        metric for entry in board.table.entries if (metric := entry.summary.published.get(board.table.headline))
-    ]
-    return (
-        "as published"
-        if any(metric.source for metric in published)
-        else " / ".join(dict.fromkeys(metric.rule for metric in published))
-    )
+    published = _published(board)
+    if any(metric.source for metric in published):
+        return "as published"
+    return " / ".join(dict.fromkeys(metric.rule for metric in published))
 
 
 def formulas(board: Board) -> list[str]:
     """Return what the rules say that the column is named by; nothing where it is the paper's."""
-    published = [
-        metric for entry in board.table.entries if (metric := entry.summary.published.get(board.table.headline))
-    ]
+    published = _published(board)
     rules = dict.fromkeys(metric.rule for metric in published if not any(other.source for other in published))
     return [f"{rule}: {RULES[rule]}" for rule in rules]
 
@@ -325,17 +323,10 @@ def failures(section: Section, title: str, *, text: bool) -> PageTable | None:
     """Return the kinds of failures of each run, the most frequent first; without `text`, no example."""
     rows = []
     for run in (run for run in section.runs if run.failed):
-        first = {row.item: failure for row in run.rows if (failure := _first(row.scores)) is not None}
-        for kind, count in Counter(failure.kind for failure in first.values()).most_common():
-            item, example = next((item, failure) for item, failure in first.items() if failure.kind == kind)
-            words = f"{item}: {example.detail}" if text else item
-            rows.append((name(run), kind, counted(count, "item"), words))
+        for kind, count, item, detail in failure_kinds(run):
+            rows.append((name(run), kind, counted(count, "item"), f"{item}: {detail}" if text else item))
     if not rows:
         return None
     heads = [*columns("run", "kind"), TableColumn("items", "n"), TableColumn("an example", "wide")]
     caption = "Items without a score count as wrong and stay in the denominator"
     return PageTable(f"Failures, {title}", heads, rows, caption)
-
-
-def _first(scores: Sequence[float | Failure]) -> Failure | None:
-    return next((score for score in scores if isinstance(score, Failure)), None)
