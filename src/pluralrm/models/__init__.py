@@ -179,7 +179,7 @@ KINDS: Mapping[str, ModelKind] = {
         relative=True,
     ),
     "judge": ModelKind(
-        "judge:judge",
+        "judge:open_judge",
         "judge:MODEL,style=pairwise|pointwise|listwise|verifier,url=URL, a chat model asked for verdicts",
         Form("required", _JUDGE, example="judge:MODEL,url=URL"),
         scale=_judge_scale,
@@ -191,7 +191,7 @@ KINDS: Mapping[str, ModelKind] = {
         rates=_judge_rates,
     ),
     "synthesizeme": ModelKind(
-        "personal.synthesize:synthesize",
+        "personal.synthesize:open_synthesize",
         "synthesizeme:MODEL,url=URL, a judge that first makes out who the user is from the pairs it is shown",
         Form("required", _SYNTHESIZE, example="synthesizeme:MODEL,url=URL"),
         scale="unit",
@@ -202,7 +202,7 @@ KINDS: Mapping[str, ModelKind] = {
         target_name="model",
     ),
     "summary": ModelKind(
-        "personal.synthesize:summarize",
+        "personal.synthesize:open_summary",
         "summary:MODEL,url=URL, a judge with the summary of the user that best predicts held-out pairs of theirs",
         Form("required", _SUMMARY, example="summary:MODEL,url=URL"),
         scale="unit",

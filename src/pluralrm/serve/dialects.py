@@ -93,11 +93,7 @@ Scores = Sequence[Sequence[Score]]
 Write = Callable[[WireRequest, Scores, Identity], object]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class OpenRLHFBody(_Body):
+class OpenRLHFBody(_Strict):
     """What OpenRLHF sends: whole texts, the prompts that they begin with, and a label each, here an item's id or ""."""
 
     query: Annotated[list[str], Field(min_length=1, max_length=4096)]
@@ -105,12 +101,12 @@ class OpenRLHFBody(_Body):
     labels: list[str | None] = Field(default_factory=list)
 
 
-class _Turn(_Body):
+class _Turn(_Strict):
     role: Literal["user", "assistant"]
     content: str
 
 
-class ClassifyBody(_Body):
+class ClassifyBody(_Strict):
     """What is sent to vLLM for a reward head, in its chat form; what would change the number is refused."""
 
     messages: Annotated[list[_Turn], Field(min_length=2, max_length=2)]

@@ -179,12 +179,7 @@ def _beginning(query: Query) -> tuple[Hashable, ...]:
 # ---------------------------------------------------------------- from a spec to a judge
 
 
-def judge(spec: Spec, settings: Settings) -> Judge:
-    """Return the judge that a spec names."""
-    return open_judge(spec, settings=settings)
-
-
-def open_judge(spec: Spec | str, *, chat: ChatModel | None = None, settings: Settings | None = None) -> Judge:
+def open_judge(spec: Spec | str, settings: Settings | None = None, *, chat: ChatModel | None = None) -> Judge:
     """Return a judge; `chat` stands in for the server that the spec names, `settings` say how a server is used."""
     if isinstance(spec, str):
         spec = parse(spec, {"judge": Form("required", KEYS)}, noun="model")

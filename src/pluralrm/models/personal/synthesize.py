@@ -409,20 +409,10 @@ def _pairs(query: Query) -> Pairs:
 # ---------------------------------------------------------------- from a spec to its parts
 
 
-def synthesize(spec: Spec, settings: Settings) -> ProfiledJudge:
-    """Return the model that a spec of `synthesizeme:` names."""
-    return open_synthesize(spec, settings=settings)
-
-
-def summarize(spec: Spec, settings: Settings) -> ProfiledJudge:
-    """Return the model that a spec of `summary:` names."""
-    return open_summary(spec, settings=settings)
-
-
 def open_synthesize(
-    spec: Spec | str, *, chat: ChatModel | None = None, settings: Settings | None = None
+    spec: Spec | str, settings: Settings | None = None, *, chat: ChatModel | None = None
 ) -> ProfiledJudge:
-    """Return the model; `chat` stands in for the server that the spec names, `settings` say how a server is used."""
+    """Return the model of `synthesizeme:MODEL`; `settings` say how a server is used, `chat` stands in for one."""
     spec, demonstrations, sets = _parsed(spec), "demonstrations", "sets"
     most, count = spec.integer(demonstrations, _DEMONSTRATIONS, least=1), spec.integer(sets, _SETS, least=1)
     writer = open_role(spec, load_template(_PERSONA), sampling(spec), chat=chat, settings=settings)
@@ -431,8 +421,8 @@ def open_synthesize(
     return ProfiledJudge(str(spec), PersonaReader(tracer, judge, writer, most, count, seed(spec)))
 
 
-def open_summary(spec: Spec | str, *, chat: ChatModel | None = None, settings: Settings | None = None) -> ProfiledJudge:
-    """Return the model; `chat` stands in for the server that the spec names, `settings` say how a server is used."""
+def open_summary(spec: Spec | str, settings: Settings | None = None, *, chat: ChatModel | None = None) -> ProfiledJudge:
+    """Return the model of `summary:MODEL`, in the same way."""
     spec = _parsed(spec)
     count = spec.integer("summaries", _SUMMARIES, least=1)
     writer = open_role(spec, load_template(_WRITTEN), sampling(spec), chat=chat, settings=settings)
