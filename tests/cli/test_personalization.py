@@ -124,12 +124,11 @@ def test_the_prompts_are_printed_for_records(capsys: pytest.CaptureFixture[str])
         replace(row, tags={**row.tags, "winner:Formality": "casual" if row.tags["group"] == "0" else "formal"})
         for row in records(20, prompt_blind)
     ]
-    print_prompt_use([run(styled, model="blind"), run(records(20, chance), model="dice")], details=True)
+    print_prompt_use([run(styled, model="blind"), run(records(20, chance), model="dice")])
     out = capsys.readouterr().out
     assert re.search(r"^blind +none +0\.0 fixed +100\.0 fixed *$", out, re.MULTILINE)
     assert re.search(r"^dice +none +[+-]\d+\.\d \[", out, re.MULTILINE)
     assert "No level of style is picked more often than offered" in out
-    assert re.search(r"^formal +\d+\.\d +75\.0 ", out, re.MULTILINE)
     assert all(len(text) <= 80 for text in out.splitlines())
 
 
@@ -154,9 +153,9 @@ def test_hostile_names_never_reach_the_terminal_raw(capsys: pytest.CaptureFixtur
         )
         for found in people({"none": 0.5, "raw:5": 0.6, "raw:10": 0.7, "swapped:10": 0.6, "oracle": 0.9})
     ]
-    print_personal(runs, details=True, by=HOSTILE)
+    print_personal(runs, by=HOSTILE)
     tagged = [replace(row, tags={**row.tags, f"winner:{HOSTILE}": HOSTILE}) for row in records(4, chance)]
-    print_prompt_use([run(tagged, model=HOSTILE, condition=HOSTILE, benchmark=HOSTILE)], details=True)
+    print_prompt_use([run(tagged, model=HOSTILE, condition=HOSTILE, benchmark=HOSTILE)])
     told = capsys.readouterr()
     assert told.out
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", told.out + told.err)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.cli.options import with_posts, with_posts_of
+from pluralrm.cli.options import with_posts_of
 from pluralrm.errors import SpecError
 from tests.cli.test_verbs import pluralrm
 
@@ -15,14 +15,14 @@ JUDGE = "judge:m,url=https://judge.example/v1"
 def test_permission_is_written_into_the_spec_of_what_can_send() -> None:
     models = [JUDGE, "longest", "judge:m,style=listwise"]
     wanted = ["judge:m,send=posts,url=https://judge.example/v1", "longest", "judge:m,send=posts,style=listwise"]
-    assert with_posts(models, allowed=True) == wanted
-    assert with_posts(wanted, allowed=True) == wanted
-    assert with_posts(models, allowed=False) == models
+    assert with_posts_of(models, [], allowed=True)[0] == wanted
+    assert with_posts_of(wanted, [], allowed=True)[0] == wanted
+    assert with_posts_of(models, [], allowed=False)[0] == models
 
 
 def test_permission_for_nobody_is_an_error() -> None:
     with pytest.raises(SpecError, match=r"--send-posts: nothing is sent by longest, random; leave it out"):
-        with_posts(["longest", "random"], allowed=True)
+        with_posts_of(["longest", "random"], [], allowed=True)
 
 
 def test_without_the_option_nothing_is_sent_and_the_message_names_it(tmp_path: Path) -> None:
