@@ -144,7 +144,7 @@ def _report(meter: ProgressDisplay, pools: "Pools | None" = None) -> "Callable[[
     from pluralrm.runs import Progress
 
     def report(going: "BuildProgress") -> None:
-        meter.update(Progress(going.done, going.total, 0, going.waiting, pools and pools.tally))
+        meter.update(Progress(going.done, going.total, 0, going.waiting, None if pools is None else pools.tally))
 
     return report
 

@@ -221,7 +221,6 @@ def ppo(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Train a policy by PPO, then grade its answers to held-out users. Exit 3 on an outage."""
-    from pluralrm.exchange.trackers import opened_log
     from pluralrm.training.settings import read_ppo_settings
 
     chosen = read_ppo_settings(given_settings([*settings, *(["kl_in=none"] if no_kl else [])]))
@@ -232,12 +231,7 @@ def ppo(
 
     job = PpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
     jobs = _jobs(job, options.out, per_domain=per_domain)
-    several = shared.questions_of([each for each, _ in jobs], options.evaluate_on)
-    with opened_log(options.log, note, note) as board:
-        done = [
-            shared.run_training(each, "ppo", _PPO_CURVES, folder, options=options, board=board, questions=questions)
-            for (each, folder), questions in zip(jobs, several, strict=True)
-        ]
+    done = shared.run_trainings(jobs, "ppo", _PPO_CURVES, options)
     if as_json:
         print_json(list(map(shared.as_json_of, done)) if per_domain else shared.as_json_of(done[0]))
         return
@@ -285,7 +279,6 @@ def grpo(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Train a policy by GRPO, through TRL: several answers per prompt, no critic. Exit 3 on an outage."""
-    from pluralrm.exchange.trackers import opened_log
     from pluralrm.training.settings import read_grpo_settings
 
     chosen = read_grpo_settings(given_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])]))
@@ -294,11 +287,7 @@ def grpo(
     from pluralrm.training.job import GrpoJob
 
     job = GrpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
-    [questions] = shared.questions_of([job], options.evaluate_on)
-    with opened_log(options.log, note, note) as board:
-        training = shared.run_training(
-            job, "grpo", _GRPO_CURVES, options.out, options=options, board=board, questions=questions
-        )
+    [training] = shared.run_trainings([(job, options.out)], "grpo", _GRPO_CURVES, options)
     if as_json:
         print_json(shared.as_json_of(training))
     else:

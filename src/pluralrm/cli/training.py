@@ -240,17 +240,26 @@ class TrainingDisplay(ProgressDisplay):
         self._alarms = frozenset(alarm.name for alarm in progress.alarms)
 
 
-def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Questions | None]":
-    """Return what each policy is asked besides the test users' items; raise, before anything is trained, where none."""
+def run_trainings(
+    jobs: "Sequence[tuple[TrainingJob, Path]]",
+    algorithm: "Algorithm",
+    curves: Sequence[ProgressCurve],
+    options: TrainingOptions,
+) -> "list[GradedTraining]":
+    """Train each job in its folder, log, grade and write the reports."""
     from pluralrm.cli.options import open_benchmark
+    from pluralrm.exchange.trackers import opened_log
 
-    if not evaluate_on:
-        return [None] * len(jobs)
-    bench = open_benchmark(evaluate_on)
-    return [job.questions(bench) for job in jobs]
+    other = open_benchmark(options.evaluate_on) if options.evaluate_on else None
+    several = [None if other is None else job.questions(other) for job, _ in jobs]  # raises before anything is trained
+    with opened_log(options.log, note, note) as board:
+        return [
+            _run_training(job, algorithm, curves, out, options=options, board=board, questions=questions)
+            for (job, out), questions in zip(jobs, several, strict=True)
+        ]
 
 
-def run_training(
+def _run_training(
     job: "TrainingJob",
     algorithm: "Algorithm",
     curves: Sequence[ProgressCurve],

@@ -23,9 +23,9 @@ Weights = Mapping[str, "torch.Tensor"]
 
 
 def made(**given: object) -> "Maml":
-    from pluralrm.models.personal.maml import make
+    from pluralrm.models.personal.maml import Maml
 
-    return make(settings("maml", **{**SMALL, **given}))
+    return Maml(settings("maml", **{**SMALL, **given}))
 
 
 @pytest.fixture(scope="module")
