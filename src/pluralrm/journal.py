@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Generic, Literal, NamedTuple, Self, TypeVar, cast
@@ -41,6 +42,7 @@ _CHECK = "check"
 _SEAL = re.compile(rb',"check":"([0-9a-f]{8})"\}\s*\Z')
 _LONGEST_SEAL = 24
 _CHUNK = 64
+_BLOCK = 2**20
 MERGE = ".merge"
 """The file in a folder that `merge` writes, until all of it is there: the command that completes it."""
 SYNC_SECONDS = 2.0
@@ -155,9 +157,15 @@ def document_text(record: BaseModel, *, ascii_only: bool = False) -> str:
 
 def whole_lines(file: Path) -> Iterator[bytes]:
     """Yield the lines of a file that may be missing; a last one without its end is passed over."""
+    return chain.from_iterable(line_blocks(file))
+
+
+def line_blocks(file: Path) -> Iterator[list[bytes]]:
+    """Yield the same lines, those of about a megabyte at a time."""
     if file.exists():
-        with file.open("rb") as lines:
-            yield from (line for line in lines if line.endswith(b"\n"))
+        with file.open("rb") as stream:
+            while lines := stream.readlines(_BLOCK):
+                yield lines if lines[-1].endswith(b"\n") else lines[:-1]
 
 
 def parse_line(kind: type[Model], line: bytes) -> Model:

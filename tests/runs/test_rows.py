@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm import score
+from pluralrm import journal, score
 from pluralrm.core import Row
+from pluralrm.errors import RunError
 from pluralrm.metrics.estimates import extra_length, extra_lengths
 from pluralrm.metrics.units import top_credit, top_tied, units_of, with_ties
-from pluralrm.runs import load_run, rows
+from pluralrm.runs import load_run, load_runs, rows
 from pluralrm.runs.records import ROWS, RUN, RowRecord, row_line, row_of
 from tests.metrics.rows import row, run
 
@@ -35,7 +36,7 @@ def test_a_line_read_against_its_item_gives_the_row_that_it_gives_in_full(
     items = rows.read_items(folder, RUN.read(folder))
     assert items is not None
     full = [row_of(RUN.parse(RowRecord, line, ROWS)) for line in lines]
-    assert [rows._scored_item(line, items) for line in lines] == full
+    assert rows._scored_items(lines, items) == full
     assert list(load_run(folder).rows) == full == list(scored.rows)
     assert not any(each.failed for each in full)
     assert any(each.digests for each in full) == ("crossed" in benchmark)
@@ -62,11 +63,32 @@ def test_a_line_with_anything_else_in_it_is_left_to_the_full_parser(before: byte
     line = row_line(scored).encode().split(b',"check"')[0] + b"}"
     blank = row_line(item).encode().split(b',"check"')[0]
     items = rows.ItemRows([scored], [blank + b',"missing":{"failure":"missing","detail":""}}'])
-    assert rows._scored_item(line, items) == scored
+    assert rows._scored_items([line], items) == [scored]
     start, _, end = line.rpartition(before)
     changed = start + after + end
     assert changed != line
-    assert rows._scored_item(changed, items) is None
+    assert rows._scored_items([line, changed, line], items) == [scored, None, scored]
+
+
+def test_runs_of_one_benchmark_share_what_their_rows_repeat(tmp_path: Path) -> None:
+    for model in ("longest", "random"):
+        score("pocket-prb", model, "raw:3", out=tmp_path)
+    first, second = load_runs(tmp_path)
+    assert first.model != second.model
+    for one, other in zip(first.rows, second.rows, strict=True):
+        assert one.scores != other.scores
+        assert all(getattr(one, name) is getattr(other, name) for name in ("item", "tags", "lengths", "input_hash"))
+
+
+def test_a_file_is_read_in_parts_and_an_error_names_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = score("pocket-prb", "longest", out=tmp_path)
+    monkeypatch.setattr(journal, "_BLOCK", 1000)
+    assert load_run(scored.path).rows == scored.rows
+    file = Path(scored.path) / ROWS
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:9], lines[2], *lines[10:]]))
+    with pytest.raises(RunError, match=r"rows\.jsonl:10: found a second row of item"):
+        load_run(scored.path)
 
 
 def test_tops_of_all_rows_at_once_are_those_of_each() -> None:

@@ -2,32 +2,44 @@
 
 import gzip
 import re
-from collections.abc import Iterable
-from dataclasses import fields
-from itertools import chain, repeat
+from collections.abc import Iterable, Sequence
+from itertools import chain, count, repeat
 from math import isfinite
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
 from pluralrm.core import Row
 from pluralrm.errors import RunError
 from pluralrm.folders import file_hash
-from pluralrm.journal import unsealed_line, whole_lines
+from pluralrm.journal import line_blocks, unsealed_line
+from pluralrm.labels import Labelled
 from pluralrm.runs import records
 from pluralrm.runs.records import ITEMS, ROWS, RUN, RowRecord, RunManifest
 
 
 class ItemShape(NamedTuple):
-    """An item's row, and what each line on its scores repeats: before the scores, between them and the posts, after."""
+    """An item's row, and what each line on its scores repeats: between them and the posts, and after the lenders."""
 
     row: Row
-    before: bytes
     between: bytes
     after: bytes
-    facts: tuple[object, ...]
-    """What every row of the item has."""
+    contexts: dict[bytes, tuple[object, ...]]
+    """What a row has beside its scores, by what follows them in a line: runs under one condition share it."""
+
+    def context(self, tail: bytes) -> tuple[object, ...] | None:
+        """Note and return what a row has beside its scores; None where the line says anything else than its item."""
+        shown = _CONTEXT.match(tail, len(self.between)) if tail.startswith(self.between) else None
+        if shown is None or not tail.startswith(self.after, shown.end()):
+            return None
+        if (rest := _TRAITS.fullmatch(tail, shown.end() + len(self.after))) is None:
+            return None
+        posts, seen, pairs, lenders = shown.groups()
+        values = (int(posts), seen.decode(), None if pairs == b"null" else int(pairs), int(lenders), int(rest[1] or 0))
+        self.contexts[tail] = (*_FACTS(self.row), *values)
+        return self.contexts[tail]
 
 
 class ItemRows(dict[str, Row]):
@@ -36,25 +48,20 @@ class ItemRows(dict[str, Row]):
     def __init__(self, rows: Iterable[Row], lines: Iterable[bytes] = ()) -> None:
         super().__init__()
         self.shapes: dict[bytes, ItemShape] = {}
-        """By the beginning of a line; none of items that were not read from a file."""
+        """By what precedes the scores in a line; none of items that were not read from a file."""
         for row, line in zip(rows, chain(lines, repeat(b"")), strict=False):
             self[row.item] = row
-            before, scores, rest = line.partition(b'"scores":[')
+            before, scores, rest = line.partition(_SCORES)
             _, posts, after = rest.partition(b',"lenders":0')
             between, _, _ = rest.partition(b'"posts":0,')
             if scores and posts and (end := after.rfind(b',"missing":')) >= 0:
-                facts = tuple(take(row) for take, _ in _KEPT)
-                self.shapes[_beginning(line)] = ItemShape(row, before + scores, between, after[:end], facts)
+                self.shapes[before] = ItemShape(row, between.removeprefix(b"]"), after[:end], {})
 
     def only(self, names: Iterable[str]) -> "ItemRows":
         """Return some of the items, in this order."""
         items = ItemRows(self[name] for name in names)
         items.shapes = {start: shape for start, shape in self.shapes.items() if shape.row.item in items}
         return items
-
-
-def _beginning(line: bytes) -> bytes:
-    return line[: line.find(b'","cluster":')]
 
 
 Items = dict[str, ItemRows]
@@ -91,15 +98,14 @@ def read_rows(folder: Path, manifest: RunManifest, items: ItemRows | None, *, to
     if items is not None and manifest.shard is not None:
         items = items.only(manifest.shard.of(items))
     intact = bool(manifest.rows_hash) and file.exists() and file_hash(file) == manifest.rows_hash
-    for number, line in enumerate(whole_lines(file), 1):
-        row = _scored_item(line, items, intact=intact) if items else None
-        if row is None:
-            row = records.row_of(RUN.parse(RowRecord, line, f"{file}:{number}"))
-            if items is not None and (unlike := _unlike(row, items.get(row.item))):
-                raise RUN.damaged(f"{file}:{number}", unlike)
-        if row.item in rows:
-            raise RUN.damaged(f"{file}:{number}", f"found a second row of item {row.item!r}, wanted one")
-        rows[row.item] = row
+    numbers = count(1)
+    for lines in line_blocks(file):
+        scored = _scored_items(lines, items, intact=intact) if items else [None] * len(lines)
+        for line, plain, number in zip(lines, scored, numbers, strict=False):  # which stops before another number
+            row = plain or _parsed(line, f"{file}:{number}", items)
+            if row.item in rows:
+                raise RUN.damaged(f"{file}:{number}", f"found a second row of item {row.item!r}, wanted one")
+            rows[row.item] = row
     total = manifest.selection.items if manifest.shard is None or items is None else len(items)
     if len(rows) > total:
         raise RUN.damaged(file, f"found {len(rows):,} rows, and {RUN.manifest} has {total:,} items")
@@ -114,37 +120,78 @@ def read_rows(folder: Path, manifest: RunManifest, items: ItemRows | None, *, to
     return rows
 
 
+_SCORES = b'"scores":['
 _CONTEXT = re.compile(rb'"posts":(\d{1,9}),"input":"([0-9a-f]*)","pairs":(null|\d{1,9}),"lenders":(\d{1,9})')
-_END = re.compile(rb'(?:,"traits":(\d{1,9}))?(?:,"check":"[0-9a-f]{8}")?\}\s*')
+_TRAITS = re.compile(rb'(?:,"traits":(\d{1,9}))?')
+_END = re.compile(rb'(?:,"check":"[0-9a-f]{8}")?\}\s*\Z')
+_LONGEST_END = 24
 
 
-def _scored_item(line: bytes, items: ItemRows, *, intact: bool = False) -> Row | None:
-    """Return the row in a line that says no more than an item's scores; None for every other, which is read in full.
+def _scored_items(lines: Sequence[bytes], items: ItemRows, *, intact: bool = False) -> list[Row | None]:
+    """Return the row in each line that says no more than an item's scores; None for every other, which is read in full.
 
     Nearly all lines are such, and what they repeat of the item is compared byte for byte, not parsed again. The check
     of a line says nothing new where the whole file is `intact`.
     """
-    shape = items.shapes.get(_beginning(line))
-    if shape is None or not line.startswith(shape.before) or not (intact or _unchanged(line)):
-        return None
-    start, end = len(shape.before), line.find(b"]", len(shape.before))
-    context = _CONTEXT.match(line, end + len(shape.between)) if line.startswith(shape.between, end) else None
-    if context is None or not line.startswith(shape.after, context.end()):
-        return None
-    rest = _END.fullmatch(line, context.end() + len(shape.after))
+    rows: list[Row | None] = [None] * len(lines)
+    places, texts, widths, contexts = [], [], [], []
+    for place, line in enumerate(lines):
+        before, _, rest = line.partition(_SCORES)
+        scores, _, rest = rest.partition(b"]")
+        shape, end = items.shapes.get(before), _END.search(rest, len(rest) - _LONGEST_END)
+        if shape is None or end is None or b"{" in scores or not (intact or _unchanged(line)):
+            continue
+        tail = rest[: end.start()]
+        if context := shape.contexts.get(tail) or shape.context(tail):
+            places.append(place)
+            texts.append(scores)
+            widths.append(len(shape.row.lengths))
+            contexts.append(context)
+    for place, numbers, context in zip(places, _numbers(texts, widths), contexts, strict=True):
+        rows[place] = _row(numbers, context) if numbers else None
+    return rows
+
+
+class _Draft(Labelled):
+    """A row that is filled; a frozen one takes a call for each field, ten times as long, and the label is settled."""
+
+    __slots__ = Row.__slots__
+
+
+def _row(scores: tuple[float, ...], context: tuple[Any, ...]) -> Row:
+    row: Any = _Draft()
+    # fmt: off
+    (
+        row.item, row.cluster, row.domain, row.preferred, row.candidate_ids, row.lengths, row.tags, row.votes,
+        row.prompt, row.ties, row.grades, row.others, row.digests,
+        row.posts, row.input_hash, row.pairs, row.lenders, row.traits,
+    ) = context
+    # fmt: on
+    row.scores, row.failed, row.__class__ = scores, False, Row
+    plain: Row = row
+    return plain
+
+
+def _parsed(line: bytes, location: str, items: ItemRows | None) -> Row:
+    """Return the row in a line of any kind; one that is of none of the items is an error."""
+    row = records.row_of(RUN.parse(RowRecord, line, location))
+    if items is not None and (unlike := _unlike(row, items.get(row.item))):
+        raise RUN.damaged(location, unlike)
+    return row
+
+
+def _numbers(texts: Sequence[bytes], widths: Sequence[int]) -> list[tuple[float, ...] | None]:
+    """Return the scores in each text; None where they are not so many, or not finite numbers."""
     try:
-        scores = tuple(from_json(line[start - 1 : end + 1]))
+        lists = from_json(b"[[%b]]" % b"],[".join(texts))
     except ValueError:
-        return None
-    numbers = len(scores) == len(shape.row.lengths) and set(map(type, scores)) == {float} and all(map(isfinite, scores))
-    if not numbers or rest is None:
-        return None
-    posts, seen, pairs, lenders = context.groups()
-    values = (scores, int(posts), seen.decode(), None if pairs == b"null" else int(pairs), int(lenders))
-    scored = object.__new__(Row)  # Row(...) takes three times as long, and the item's label is settled
-    for put, value in zip(_PUT, (*shape.facts, *values, int(rest[1] or 0), False), strict=True):
-        put(scored, value)
-    return scored
+        lists = []
+    scores = list(chain.from_iterable(lists))
+    if list(map(len, lists)) == widths and set(map(type, scores)) == {float} and all(map(isfinite, scores)):
+        return list(map(tuple, lists))
+    if len(texts) == 1:
+        return [None]
+    return [_numbers([text], [width])[0] for text, width in zip(texts, widths, strict=True)]
 
 
 def _unchanged(line: bytes) -> bool:
@@ -156,11 +203,11 @@ def _unchanged(line: bytes) -> bool:
     return True
 
 
-_FIELDS = {field.name: vars(Row)[field.name] for field in fields(Row)}
-_SCORED = ("scores", "posts", "input_hash", "pairs", "lenders", "traits", "failed")
-_SHOWN = [_FIELDS.pop(name).__set__ for name in _SCORED]
-_KEPT = [(member.__get__, member.__set__) for member in _FIELDS.values()]
-_PUT = [*(put for _, put in _KEPT), *_SHOWN]
+_FACTS = attrgetter(
+    *("item", "cluster", "domain", "preferred", "candidate_ids", "lengths", "tags", "votes"),
+    *("prompt", "ties", "grades", "others", "digests"),
+)
+"""What every row of an item has."""
 
 
 def _unlike(row: Row, item: Row | None) -> str:

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from pluralrm.core import ConditionRole, Query, Row, Run, Verdict
@@ -151,10 +152,11 @@ def _load(folder: Path, library: Items) -> Run:
             "on disk, so they cannot count. Resume it with the same 'pluralrm score' command, or leave it out"
         )
     if items is not None:
-        failures = {item: (failure,) * len(items[item].scores) for item, failure in outages(folder, items).items()}
-        rows = {
-            i: rows.get(i) or (replace(row, scores=failures[i]) if i in failures else row) for i, row in items.items()
+        still_open = {
+            item: replace(items[item], scores=(failure,) * len(items[item].scores))
+            for item, failure in outages(folder, items).items()
         }
+        rows = dict(zip(items, map(rows.get, items, {**items, **still_open}.values()), strict=True))
     return Run(
         model=manifest.model,
         benchmark=manifest.benchmark.card.name,
@@ -204,7 +206,7 @@ def _gate(folder: Path, manifest: RunManifest) -> str:
 
 def _with_prompts(folder: Path, rows: Collection[Row]) -> tuple[Row, ...]:
     """Return the rows with their prompts' ids: rows of older versions have none, and the inputs hold the texts."""
-    if all(row.prompt for row in rows):
+    if all(map(attrgetter("prompt"), rows)):
         return tuple(rows)
     texts = {str(record["item"]): str(record["prompt"]) for record in read_inputs(folder)}
     return tuple(
