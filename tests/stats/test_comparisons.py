@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from pluralrm.stats import cluster_means, holm, rank_intervals, sign_flip_p
+from pluralrm.stats import cluster_means, holm, rank_intervals, sign_flip_p, sign_flip_ps
 from pluralrm.stats.clusters import on_grid
 from pluralrm.stats.comparisons import _BLOCK, _levels, _random_bits, _sums, alike
 from tests.metrics.worlds import World, right_twice
@@ -154,3 +154,16 @@ def test_p_values_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.Monke
     means, several = cluster_means(values, names), sign_flip_p(cluster_means(values, names), seed=4)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
     assert np.array_equal(sign_flip_p(means, seed=4), several)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 2**30), st.sampled_from([5, 40]), st.booleans())
+def test_means_tested_together_have_the_p_values_of_each_alone(seed: int, clusters: int, shared: bool) -> None:
+    # Credits, shares of ties and real numbers: whatever way the sums are taken, one test does not touch another.
+    rng = np.random.default_rng(seed)
+    names = [f"u{n:02}" for n in range(clusters)]
+    tables = [rng.integers(0, 2, (clusters, 2)), rng.integers(0, 4, (clusters, 3)) / 3, rng.random((clusters, 2))]
+    prompts = [f"q{n // 2}" if shared else f"q{n}" for n in range(clusters)]
+    several = [cluster_means(table, names, crossed=prompts) for table in tables]
+    for together, means in zip(sign_flip_ps(several, seed=seed, flips=600), several, strict=True):
+        assert np.array_equal(together, sign_flip_p(means, seed=seed, flips=600))

@@ -68,3 +68,28 @@ def test_many_benchmarks_at_once_are_tested_like_one(clusters: int) -> None:
         sign_flip_p(cluster_means(np.stack([column, 1 - column], axis=1), names), seed=3)[0, 1] for column in values.T
     ]
     assert flip_p_of_differences((2 * values - 1) / clusters, seed=3) == pytest.approx(one_by_one)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_column_has_the_bits_that_it_has_alone_where_a_cluster_is_one_item(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values, names = rng.random((30, 3)), [f"u{one:02}" for one in rng.permutation(30)]
+    strata = [f"d{one}" for one in rng.integers(0, 3, 30)]
+    together = cluster_means(values, names, strata=strata)
+    for column in range(3):
+        alone = cluster_means(values[:, column], names, strata=strata)
+        assert together.means[column] == alone.means[0]
+        for field in ("parts", "weights", "scores", "block_df", "held"):
+            assert np.array_equal(getattr(together, field)[:, [column]], getattr(alone, field))
+        assert spread(together, column) == spread(alone, 0)
+
+
+@pytest.mark.parametrize("spans", [False, True])
+def test_means_over_clusters_that_were_seen_before_have_the_bits_of_new_ones(*, spans: bool) -> None:
+    values, clusters, strata = table(3, spans=spans)
+    cluster_means(1 - values, clusters, strata=strata)
+    seen, new = (
+        cluster_means(values, [f"{start}{name}" for name in clusters], strata=strata) for start in ("", "another-")
+    )
+    for field in ("means", "parts", "weights", "scores", "block_df", "held", "binary"):
+        assert np.array_equal(getattr(seen, field), getattr(new, field))

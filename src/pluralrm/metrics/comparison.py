@@ -29,9 +29,11 @@ from pluralrm.metrics.units import (
     ScoreTable,
     Units,
     by_chance,
+    item_ids,
     once,
     rows_by_domain,
     score_table,
+    table_of,
     top_credit,
     units_of,
 )
@@ -155,19 +157,19 @@ class RunItems:
         ]
 
     @cached_property
-    def clusters(self) -> list[str]:
+    def clusters(self) -> tuple[str, ...]:
         """The cluster of each item."""
-        return [row.cluster for row in self.rows]
+        return tuple(map(attrgetter("cluster"), self.rows))
 
     @cached_property
-    def domains(self) -> list[str]:
+    def domains(self) -> tuple[str, ...]:
         """The domain of each item."""
-        return [row.domain for row in self.rows]
+        return tuple(map(attrgetter("domain"), self.rows))
 
     @cached_property
-    def prompts(self) -> list[str]:
+    def prompts(self) -> tuple[str, ...]:
         """The prompt of each item, which users may share."""
-        return [row.prompt for row in self.rows]
+        return tuple(map(attrgetter("prompt"), self.rows))
 
     def means(self, values: ArrayLike, *, macro: bool) -> ClusterMeans:
         """Return the mean of columns of values over the items, with their clusters, prompts and domains."""
@@ -187,7 +189,14 @@ class RunItems:
 
 def items_of(run: Run) -> RunItems:
     """Return the items of a run, sorted, made once: place i is one item in all runs on the same items."""
-    return once(run, "sorted", lambda: RunItems(tuple(sorted(run.rows, key=attrgetter("item"))), run.imported))
+    return once(run, "sorted", lambda: _sorted_items(run))
+
+
+def _sorted_items(run: Run) -> RunItems:
+    items = RunItems(tuple(sorted(run.rows, key=attrgetter("item"))), run.imported)
+    if items.rows == run.rows:
+        vars(items).update(table=table_of(run))
+    return items
 
 
 def paired(interval: Interval, *sides: RunItems, scope: str = "") -> Estimate:
@@ -196,14 +205,6 @@ def paired(interval: Interval, *sides: RunItems, scope: str = "") -> Estimate:
     notes = dict.fromkeys(side.note for side in sides)
     method = "; ".join(part for part in (scope, interval.method, *notes) if part)
     return Estimate(interval.value, interval.low, interval.high, len(sides[0].rows), failed, method)
-
-
-def places_by(groups: Sequence[str]) -> dict[str, list[int]]:
-    """Return at which places each group stands, groups sorted by name."""
-    places: dict[str, list[int]] = {group: [] for group in sorted(set(groups))}
-    for index, group in enumerate(groups):
-        places[group].append(index)
-    return places
 
 
 SIGNIFICANT = 0.05
@@ -305,15 +306,21 @@ def together(runs: Sequence[Run], metric: str) -> list[Units]:
     """
     check_content(runs)
     parts = [units_of(run, metric) for run in runs]
-    common = set(parts[0].ids).intersection(*(part.ids for part in parts[1:]))
+    orders = dict.fromkeys(part.ids for part in parts)  # nearly always one
+    common = set(parts[0].ids).intersection(*orders)
     for run, part in zip(runs, parts, strict=True):
-        extra = sorted(set(part.ids) - common)
-        if extra:
+        if extra := sorted(set(part.ids) - common) if len(orders) > 1 else []:
             raise MetricError(
                 f"{name_run(run)} has {len(extra):,} items that not all runs have: {some(extra)}. "
                 "Compare runs of the same items."
             )
     return [_in_order(part) for part in parts]
+
+
+def unmatched_items(first: Run, second: Run) -> list[str]:
+    """Return the ids, sorted, of the items that one of two runs lacks."""
+    ids, others = item_ids(first), item_ids(second)
+    return [] if ids == others else sorted({*ids} ^ {*others})
 
 
 def check_runs(runs: Sequence[Run]) -> None:

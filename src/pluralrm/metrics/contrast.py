@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from pluralrm.conditions import read_condition
 from pluralrm.core import Estimate, Role, Row, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError
-from pluralrm.metrics.comparison import RunItems, paired, places_by
+from pluralrm.metrics.comparison import RunItems, paired
 from pluralrm.metrics.estimates import (
     FIXED,
     ByTag,
@@ -33,10 +34,10 @@ from pluralrm.stats import (
     difference_interval,
     gap,
     group_means,
-    sign_flip_p,
+    sign_flip_ps,
     spread,
 )
-from pluralrm.stats.clusters import FloatArray, Spread, cells, codes, crossing, two_way
+from pluralrm.stats.clusters import FloatArray, Spread, cells, codes, crossing, places_by, two_way
 from pluralrm.stats.intervals import few, t_quantile
 from pluralrm.stats.regression import mean_at_zero, weights_at_zero
 from pluralrm.text import flat
@@ -82,13 +83,25 @@ def lies_above(first: RunItems, second: RunItems, *, macro: bool = False) -> boo
     return all(low is not None and low > 0 for low in lows)
 
 
-def cautious_p(first: RunItems, second: RunItems, *, macro: bool = False, seed: int = 0) -> float:
-    """Return `flip_p` with failed items as they bring the difference nearest to 0; 1 where they could make it 0."""
+def cautious_ps(groups: Sequence[Roles], *, seed: int = 0) -> list[float | None]:
+    """Return `flip_p` of own and swapped in each group, failed items as they bring the difference nearest to 0.
+
+    1 where they could make it 0; None without that control.
+    """
+    tests = [_cautious(each.sides["own"], each.sides.get("swapped"), macro=each.macro) for each in groups]
+    p_values = iter(flipped_ps([test for test in tests if isinstance(test, ClusterMeans)], seed))
+    return [next(p_values) if isinstance(test, ClusterMeans) else test for test in tests]
+
+
+def _cautious(first: RunItems, second: RunItems | None, *, macro: bool) -> ClusterMeans | float | None:
+    """Return the means that are tested, or the p that needs no test."""
+    if second is None:
+        return None
     against, favour = _extremes(first, second, macro=macro)
     least, most = (float(means.means[0] - means.means[1]) for means in (against, favour))
     if least < 0 < most and (first.failed.any() or second.failed.any()):
         return 1.0
-    return flipped_p(against if least > 0 else favour, seed)
+    return against if least > 0 else favour
 
 
 def flip_p(first: RunItems, second: RunItems, *, macro: bool = False, seed: int = 0) -> float:
@@ -102,9 +115,18 @@ def flip_p(first: RunItems, second: RunItems, *, macro: bool = False, seed: int 
 
 def flipped_p(means: ClusterMeans, seed: int = 0) -> float:
     """Return the two-sided p that columns 0 and 1 may be swapped within any cluster, whatever the clusters' names."""
+    return flipped_ps([means], seed)[0]
+
+
+def flipped_ps(several: Sequence[ClusterMeans], seed: int = 0) -> list[float]:
+    """Return `flipped_p` of each; those with as many clusters are tested together."""
     # Random patterns go by place: in an order by value, the names of the users cannot matter.
-    parts = means.parts[np.lexsort(means.parts.T)]
-    return float(sign_flip_p(replace(means, parts=parts), seed=seed)[0, 1])
+    tables = [replace(means, parts=means.parts[np.lexsort(means.parts.T)]) for means in several]
+    p_values: dict[int, float] = {}
+    for places in places_by([str(len(means.parts)) for means in several]).values():
+        together = sign_flip_ps([tables[place] for place in places], seed=seed)
+        p_values |= {place: float(p[0, 1]) for place, p in zip(places, together, strict=True)}
+    return [p_values[place] for place in range(len(several))]
 
 
 def gain_by_domain(own: RunItems, swapped: RunItems) -> dict[str, Estimate]:
@@ -416,12 +438,12 @@ def by_posts(rows: Sequence[Row]) -> dict[str, Estimate]:
 
     Here the users differ from bin to bin, and those who write more may be easier to judge for: a description.
     """
-    bins: dict[tuple[int, int], list[Row]] = {}
-    ends = {posts: _bin(posts) for posts in {row.posts for row in rows}}
-    for row in rows:
-        bins.setdefault(ends[row.posts], []).append(row)
+    ends = {posts: _bin(posts) for posts in set(map(attrgetter("posts"), rows))}
+    bins: dict[tuple[int, int], list[Row]] = {bin_: [] for bin_ in ends.values()}
     if len(bins) < 2:
         raise MetricError(f"the model saw {_label(*next(iter(bins)))} posts on every item.")
+    for row in rows:
+        bins[ends[row.posts]].append(row)
     return {_label(*ends): estimate(members, "accuracy", "micro") for ends, members in sorted(bins.items())}
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -332,10 +333,11 @@ def length_controlled(run: Run) -> Estimate:
 
 def extra_lengths(rows: Sequence[Row]) -> FloatArray:
     """Return `extra_length` of each row."""
-    if any(row.preferred is None for row in rows) or len({len(row.lengths) for row in rows}) != 1:
+    preferred, texts = list(map(attrgetter("preferred"), rows)), list(map(attrgetter("lengths"), rows))
+    if None in preferred or len(set(map(len, texts))) != 1:
         return np.array([extra_length(row) for row in rows])
-    lengths = np.array([row.lengths for row in rows])
-    own = lengths[np.arange(len(rows)), np.array([row.preferred for row in rows])]
+    lengths = np.array(texts)
+    own = lengths[np.arange(len(rows)), np.array(preferred)]
     extra: FloatArray = own - (lengths.sum(axis=1) - own) / (lengths.shape[1] - 1)
     return extra
 

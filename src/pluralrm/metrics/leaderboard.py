@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
+from operator import attrgetter
 
 import numpy as np
 
@@ -18,9 +19,10 @@ from pluralrm.metrics.comparison import (
     name_run,
     paired_differences,
     some,
+    unmatched_items,
 )
 from pluralrm.metrics.summary import Summary, summary
-from pluralrm.metrics.units import decision
+from pluralrm.metrics.units import decision, item_ids
 from pluralrm.stats import RankInterval, rank_intervals
 from pluralrm.stats.comparisons import alike
 from pluralrm.text import counted
@@ -55,7 +57,7 @@ def uneven_posts(runs: Sequence[Run]) -> list[UnevenPosts]:
     uneven = []
     for condition in dict.fromkeys(run.condition for run in runs):
         alike = [run for run in runs if run.condition == condition and not run.imported]
-        if not alike:
+        if len({(item_ids(run), tuple(map(attrgetter("posts"), run.rows))) for run in alike}) < 2:
             continue
         seen = [{row.item: row.posts for row in run.rows if not row.open} for run in alike]
         shared = set.intersection(*(set(posts) for posts in seen))
@@ -266,10 +268,8 @@ def _check(runs: Sequence[Run]) -> None:
         raise MetricError("no runs; a leaderboard needs at least one.")
     check_content(runs)
     first = runs[0]
-    items = {row.item for row in first.rows}
     for run in runs[1:]:
-        missing = sorted(items ^ {row.item for row in run.rows})
-        if missing:
+        if missing := unmatched_items(first, run):
             raise MetricError(
                 f"{name_run(first)} and {name_run(run)} differ in {len(missing):,} items: {some(missing)}. "
                 "Score both on the same items."

@@ -23,7 +23,7 @@ from pluralrm.metrics.personalization import ON_GROUPS, Personalization, Persona
 from pluralrm.metrics.prompts import prompt_sensitivity
 from pluralrm.metrics.roles import is_own
 from pluralrm.metrics.summary import Summary
-from pluralrm.metrics.units import with_ties
+from pluralrm.metrics.units import item_ids, with_ties
 from pluralrm.stats import RankInterval
 from pluralrm.text import (
     TextForm,
@@ -161,8 +161,12 @@ def half_width(estimate: Estimate) -> float | None:
 def same_items(runs: Iterable[Run]) -> list[list[Run]]:
     """Return the runs in groups that scored the same items of the same benchmark content."""
     groups: dict[tuple[str, frozenset[str]], list[Run]] = {}
+    sets: dict[tuple[str, ...], frozenset[str]] = {}  # nearly always all in one order
     for run in runs:
-        groups.setdefault((run.benchmark_hash, frozenset(row.item for row in run.rows)), []).append(run)
+        ids = item_ids(run)
+        if ids not in sets:
+            sets[ids] = frozenset(ids)
+        groups.setdefault((run.benchmark_hash, sets[ids]), []).append(run)
     return list(groups.values())
 
 

@@ -29,7 +29,7 @@ from pluralrm.metrics.contrast import (
     SAME,
     at_least,
     by_posts,
-    cautious_p,
+    cautious_ps,
     equal_length,
     equal_quality,
     gain_by_domain,
@@ -268,13 +268,14 @@ def personalization(runs: Sequence[Run], *, seed: int = 0) -> list[Personalizati
     `metrics.roles` says which run is which. Runs on other content, incomplete runs, one condition twice, and runs on
     different items are errors that name them.
     """
-    measured = []
-    for each in roles([run for run in runs if run.card.cluster != LENT]):  # lent users have no taste: `metrics.cost`
-        # Of the same runs it was measured before: kept with the group, which must then be equal.
-        cache = once(each.own, ("personalization", seed), dict[str, tuple[Roles, Personalization]])
-        if "last" not in cache or cache["last"][0] != each:
-            cache["last"] = each, _measured(each, seed)
-        measured.append(cache["last"][1])
+    # Of the same runs it was measured before: kept with the group, which must then be equal.
+    groups = roles([run for run in runs if run.card.cluster != LENT])  # lent users have no taste: `metrics.cost`
+    caches = [once(each.own, ("personalization", seed), dict[str, tuple[Roles, Personalization]]) for each in groups]
+    pairs = list(zip(groups, caches, strict=True))
+    new = [(each, cache) for each, cache in pairs if "last" not in cache or cache["last"][0] != each]
+    for (each, cache), p in zip(new, cautious_ps([each for each, _ in new], seed=seed), strict=True):
+        cache["last"] = each, _measured(each, p)
+    measured = [cache["last"][1] for cache in caches]
     tested = [index for index, each in enumerate(measured) if each.tested]
     adjusted = {index: measured[index].p for index in range(len(measured))}
     if tested:
@@ -303,7 +304,7 @@ def side_of_zero(estimate: Estimate) -> int:
     return int(estimate.low > 0) - int(estimate.high < 0)
 
 
-def _measured(group: Roles, seed: int) -> Personalization:
+def _measured(group: Roles, p: float | None) -> Personalization:
     numbers_found: dict[Number, Estimate | None] = {}
     absent: dict[str, str] = {}
     for name, (needs, compute) in NUMBERS.items():
@@ -332,7 +333,7 @@ def _measured(group: Roles, seed: int) -> Personalization:
         _apart(group, above=False),
         gain_by_domain(own, swapped) if swapped else {},
         binned,
-        cautious_p(own, swapped, macro=group.macro, seed=seed) if swapped else None,
+        p,
         None,
         absent,
         group.notes,

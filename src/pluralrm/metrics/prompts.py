@@ -12,11 +12,11 @@ import numpy as np
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError
-from pluralrm.metrics.comparison import RunItems, items_of, paired, places_by
+from pluralrm.metrics.comparison import RunItems, items_of, paired
 from pluralrm.metrics.estimates import FIXED, ByTag, by_tag, remark
 from pluralrm.metrics.units import CONSTANT, decision, groups, structure, winner
 from pluralrm.stats import Interval, cluster_means, difference_interval, share_interval
-from pluralrm.stats.clusters import FloatArray, codes
+from pluralrm.stats.clusters import FloatArray, codes, places_by
 
 _WINNER = "winner:"
 """What tags that give a style of the preferred candidate begin with."""

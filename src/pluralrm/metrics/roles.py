@@ -22,11 +22,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 from pluralrm.conditions import read_condition, role_of_spec
 from pluralrm.core import OTHERS, OWN, ConditionRole, Reveals, Role, Run
 from pluralrm.errors import MetricError
-from pluralrm.metrics.comparison import RunItems, items_of
+from pluralrm.metrics.comparison import RunItems, items_of, unmatched_items
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.units import once
 
@@ -203,10 +204,10 @@ def _unlike(own: Run, control: Run) -> list[str]:
             differences.append(
                 f"{what} seen on average: {seen:.1f} under {own.condition}, {other:.1f} under {control.condition}"
             )
-    unknown = [run.condition for run in (own, control) if any(row.pairs is None for row in run.rows)]
+    unknown = [run.condition for run in (own, control) if None in map(attrgetter("pairs"), run.rows)]
     if of_pairs(own) and unknown:
         differences.append(f"how many pairs were seen is not recorded under {' and '.join(unknown)}")
-    several = sum(row.lenders > 1 for row in control.rows)
+    several = sum(count > 1 for count in map(attrgetter("lenders"), control.rows))
     if several and _role(control) not in {"group", "outside"}:
         differences.append(
             f"{control.condition}: in {several:,} of {len(control.rows):,} items several users lent together"
@@ -228,9 +229,9 @@ def _amounts(run: Run) -> dict[str, float]:
 
 
 def _seen(run: Run) -> Iterator[tuple[str, list[int]]]:
-    yield "posts", [row.posts for row in run.rows]
-    yield "pairs", [row.pairs for row in run.rows if row.pairs is not None]
-    yield "traits", [row.traits for row in run.rows]
+    yield "posts", list(map(attrgetter("posts"), run.rows))
+    yield "pairs", [pairs for pairs in map(attrgetter("pairs"), run.rows) if pairs is not None]
+    yield "traits", list(map(attrgetter("traits"), run.rows))
 
 
 def _unequal(own: Run, control: Run) -> str | None:
@@ -266,8 +267,7 @@ def _check(runs: Sequence[Run]) -> None:
 
 
 def _same_items(own: Run, other: Run) -> None:
-    unmatched = sorted({row.item for row in own.rows} ^ {row.item for row in other.rows})
-    if unmatched:
+    if unmatched := unmatched_items(own, other):
         raise MetricError(
             f"{name(own)} and {name(other)} differ in {len(unmatched):,} items: "
             f"{', '.join(map(repr, unmatched[:3]))}{', ...' * (len(unmatched) > 3)}. Score both on the same items."

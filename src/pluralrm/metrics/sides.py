@@ -12,6 +12,7 @@ everybody (tags `world:CANDIDATE-ID`, each a grade). An item counts where the tw
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -252,14 +253,18 @@ class AmongPeople(Brief):
         return json_fields(self)
 
 
+def _crosses(rows: Sequence[Row]) -> bool:
+    """Return whether other people judged some item, or ranked for the world."""
+    names = set(map(tuple, map(attrgetter("tags"), rows)))
+    return any(map(attrgetter("others"), rows)) or any(WORLD in " ".join(tags) for tags in names)
+
+
 def among_people(runs: Sequence[Run]) -> list[AmongPeople]:
     """Return what each finished run under an own condition, else `none`, is worth.
 
     Nothing where no people crossed and none ranked for the world.
     """
-    crossed = [
-        run for run in runs if not remark(run) and any(row.others or WORLD in " ".join(row.tags) for row in run.rows)
-    ]
+    crossed = [run for run in runs if not remark(run) and _crosses(run.rows)]
     judged = row_cells(crossed[0].rows) if crossed else None
     none = {run.model: run for run in crossed if not run.reveals}
     owns = [run for run in crossed if is_own(run)]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
+from operator import attrgetter
 
 from pluralrm.card import Average
 from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Estimate, Row, Run, Ties, Vote
@@ -227,7 +228,7 @@ def _metrics(run: Run, names: list[str]) -> dict[str, Callable[[], Estimate | No
         key: partial(estimate_run, run, name, kind) for key, (name, kind) in kinds.items()
     }
     metrics["length_controlled"] = partial(_at_equal_length, run)
-    if any(row.votes for row in run.rows):
+    if any(map(attrgetter("votes"), run.rows)):
         places = cache(partial(positions, run))
         metrics |= {CONSISTENT: lambda: places().consistency, FIRST: lambda: places().first}
     return metrics

@@ -9,7 +9,7 @@ request in three wordings, which should get the same ranking (RMGAP): its rows c
 no interval: `structure` says so.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -23,7 +23,7 @@ from pluralrm.core import Row, Run, Ties
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.labels import is_one_hot
 from pluralrm.stats import ClusterMeans, cluster_means
-from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray
+from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray, places_by
 
 T = TypeVar("T")
 
@@ -36,9 +36,14 @@ def once(run: Run, key: Hashable, compute: Callable[[], T]) -> T:
     return cast("T", cache[key])
 
 
+def item_ids(run: Run) -> tuple[str, ...]:
+    """Return the ids of the items, in the order of the rows, made once."""
+    return once(run, "ids", lambda: tuple(map(attrgetter("item"), run.rows)))
+
+
 def with_ties(run: Run, rule: Ties) -> Run:
     """Return the run with equal scores counted by a rule; a number by another rule than `share` names it."""
-    if all(row.ties == rule for row in run.rows):
+    if set(map(attrgetter("ties"), run.rows)) <= {rule}:
         return run
     return replace(run, rows=tuple(replace(row, ties=rule) for row in run.rows))
 
@@ -133,7 +138,7 @@ PROMPT_BLIND = "each candidate keeps one score over all prompts of its record"
 
 def structure(rows: Sequence[Row]) -> str:
     """Return how the scores are fixed whatever is asked, in words, or nothing where they are not, or some failed."""
-    if any(row.failed for row in rows):
+    if any(map(attrgetter("failed"), rows)):
         return ""
     if all(len(set(row.scores)) == 1 for row in rows):
         return CONSTANT
@@ -284,8 +289,8 @@ def units_of(run: Run, metric: str) -> Units:
     value = METRICS[metric].value if metric in METRICS and run.rows else None
     if value is None:
         return once(run, ("units", metric), lambda: units(run.rows, metric))
-    items = once(run, "items", lambda: _items(run.rows, lambda _: 0.0))
-    column, table = _TOP.get(metric), once(run, "table", lambda: score_table(run.rows))
+    items = once(run, "items", lambda: _items(run.rows, (0.0,) * len(run.rows)))
+    column, table = _TOP.get(metric), table_of(run)
     if column and table and (table.one_hot or metric != "pair"):
         return once(run, ("units", metric), lambda: replace(items, values=tuple(column(table).tolist())))
     return once(run, ("units", metric), lambda: replace(items, values=tuple(map(value, run.rows))))
@@ -325,6 +330,11 @@ class ScoreTable(NamedTuple):
         return np.where(self.top, 1 / self.tied[:, None], 0.0)
 
 
+def table_of(run: Run) -> ScoreTable | None:
+    """Return the table of all rows of a run, made once."""
+    return once(run, "table", lambda: score_table(run.rows))
+
+
 def score_table(rows: Sequence[Row]) -> ScoreTable | None:
     """Return the scores of all rows at once where each is of the usual kind; None where one is not.
 
@@ -343,30 +353,26 @@ def units_by_domain(run: Run, metric: str) -> dict[str, Units]:
     """Return the units of each domain, of a metric of items: groups may lie in several domains."""
     if METRICS[metric].value is None:
         return {}
-    whole, domains = units_of(run, metric), defaultdict[str, list[int]](list)
-    for number, domain in enumerate(whole.domains):
-        domains[domain].append(number)
-    return {domain: whole.at(places) for domain, places in domains.items()}
+    whole = units_of(run, metric)
+    return {domain: whole.at(places) for domain, places in places_by(whole.domains).items()}
 
 
 def rows_by_domain(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the rows of each domain, domains sorted by name."""
-    domains: dict[str, list[Row]] = {}
-    for row in rows:
-        domains.setdefault(row.domain, []).append(row)
-    return dict(sorted(domains.items()))
+    domain = attrgetter("domain")
+    return {name: list(members) for name, members in groupby(sorted(rows, key=domain), key=domain)}
 
 
-def _items(rows: Sequence[Row], value: Callable[[Row], float]) -> Units:
+def _items(rows: Sequence[Row], values: tuple[float, ...]) -> Units:
     ids, clusters, domains, failed, prompts = (tuple(map(take, rows)) for take in _PARTS)
-    return Units(ids, tuple(map(value, rows)), clusters, domains, failed, prompts)
+    return Units(ids, values, clusters, domains, failed, prompts)
 
 
 _PARTS = tuple(map(attrgetter, ("item", "cluster", "domain", "failed", "prompt")))
 
 
 def _per_item(value: Callable[[Row], float], fixed: Callable[[Sequence[Row]], str]) -> Metric:
-    return Metric(lambda rows: _items(rows, value), fixed, value)
+    return Metric(lambda rows: _items(rows, tuple(map(value, rows))), fixed, value)
 
 
 def _per_group(value: Callable[[Group], float]) -> Callable[[Sequence[Row]], Units]:

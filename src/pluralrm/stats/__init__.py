@@ -6,7 +6,14 @@
 """
 
 from pluralrm.stats.clusters import ClusterMeans, cluster_means, group_means, spread
-from pluralrm.stats.comparisons import RankInterval, flip_p_of_differences, holm, rank_intervals, sign_flip_p
+from pluralrm.stats.comparisons import (
+    RankInterval,
+    flip_p_of_differences,
+    holm,
+    rank_intervals,
+    sign_flip_p,
+    sign_flip_ps,
+)
 from pluralrm.stats.correlation import correlation
 from pluralrm.stats.intervals import (
     Bounds,
@@ -42,6 +49,7 @@ __all__ = [
     "share_at_zero",
     "share_interval",
     "sign_flip_p",
+    "sign_flip_ps",
     "spread",
     "trainings",
     "trainings_difference",

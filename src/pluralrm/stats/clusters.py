@@ -162,18 +162,40 @@ def _cells(clusters: tuple[str, ...], prompts: tuple[str, ...]) -> tuple[str, ..
 
 def _one_way(values: ArrayLike, clusters: Sequence[str], strata: Sequence[str] | None) -> ClusterMeans:
     columns = _columns(values, clusters)
-    cluster, stratum = codes(clusters), codes(strata if strata is not None else [""] * len(clusters))
-    order = np.lexsort((*columns.T, cluster, stratum))
-    columns, cluster, stratum = columns[order], cluster[order], stratum[order]
-    sizes = np.bincount(stratum).astype(np.float64)
-    edges = np.flatnonzero(np.diff(stratum, prepend=-1, append=-1))
+    frame = _frame(tuple(clusters), None if strata is None else tuple(strata))
+    order = frame.order if frame.single else np.lexsort((*columns.T, frame.cluster, frame.stratum))
+    columns, strata_of = columns[order], frame.stratum[frame.order]
+    edges = np.flatnonzero(np.diff(strata_of, prepend=-1, append=-1))
     centres = np.array([_exact_means(columns[low:high]) for low, high in pairwise(edges)])
-    weights = np.broadcast_to((1 / (len(sizes) * sizes))[stratum, None], columns.shape)
+    means = np.array([math.fsum(column) / len(centres) for column in centres.T.tolist()])
+    return _assembled(columns, frame.weights, columns - centres[strata_of], means=means, layout=frame.layout)
+
+
+class _Frame(NamedTuple):
+    """What the clusters and strata of items alone decide of means over them."""
+
+    cluster: IntArray
+    stratum: IntArray
+    order: IntArray
+    """The items by stratum and cluster."""
+    single: bool
+    """Whether no cluster has two items in one stratum: then their values do not matter to the order."""
+    weights: FloatArray
+    """(n, 1), in order."""
+    layout: "_Layout"
+
+
+@lru_cache(maxsize=16)  # the metrics of a run, and the runs of a benchmark, have the same clusters
+def _frame(clusters: tuple[str, ...], strata: tuple[str, ...] | None) -> _Frame:
+    cluster, stratum = codes(clusters), codes(strata if strata is not None else ("",) * len(clusters))
+    order = np.lexsort((cluster, stratum))
+    inner, outer = cluster[order], stratum[order]
+    sizes = np.bincount(stratum).astype(np.float64)
+    weights = (1 / (len(sizes) * sizes))[outer, None]
     # Sorted, so that a cluster begins anew in each of its strata.
-    spans = 1 + np.count_nonzero(np.diff(cluster) | np.diff(stratum)) > int(cluster.max()) + 1
-    blocks = np.zeros_like(stratum) if spans else stratum
-    means = np.array([math.fsum(column) / len(sizes) for column in centres.T.tolist()])
-    return _assembled(columns, weights, columns - centres[stratum], means, cluster=cluster, block=blocks)
+    beginnings = 1 + np.count_nonzero(np.diff(inner) | np.diff(outer))
+    blocks = np.zeros_like(outer) if beginnings > int(inner.max()) + 1 else outer
+    return _Frame(cluster, stratum, order, beginnings == len(inner), weights, _layout(weights, inner, blocks))
 
 
 def group_means(
@@ -196,7 +218,8 @@ def _one_way_groups(values: ArrayLike, clusters: Sequence[str], groups: Sequence
     weights = (group[:, None] == np.arange(group.max() + 1)) / np.bincount(group)
     means = np.array([_exact_means(column[group == index])[0] for index in range(group.max() + 1)])
     values = np.broadcast_to(column, weights.shape)
-    return _assembled(values, weights, column - means, means, cluster=cluster, block=np.zeros_like(cluster))
+    layout = _layout(weights, cluster, np.zeros_like(cluster))
+    return _assembled(values, weights, column - means, means=means, layout=layout)
 
 
 def spread(means: ClusterMeans, column: int, minus: int | None = None) -> Spread:
@@ -288,26 +311,64 @@ def _codes(names: tuple[str, ...]) -> IntArray:
     return numbers
 
 
-def _assembled(
-    values: FloatArray,
-    weights: FloatArray,
-    residuals: FloatArray,
-    means: FloatArray,
-    *,
-    cluster: IntArray,
-    block: IntArray,
-) -> ClusterMeans:
-    """Sum items (n, M) over clusters; the sort is stable, so the order of the items within a cluster is kept."""
+def places_by(groups: Sequence[str]) -> dict[str, list[int]]:
+    """Return at which places each group stands, groups sorted by name."""
+    number = codes(groups)
+    order = np.argsort(number, kind="stable").tolist()
+    edges = [0, *np.cumsum(np.bincount(number)).tolist()]
+    return {group: order[low:high] for group, (low, high) in zip(sorted(set(groups)), pairwise(edges), strict=True)}
+
+
+class _Layout(NamedTuple):
+    """Items that are summed over clusters, and what their weights (n, M or 1) alone decide of the sums."""
+
+    order: IntArray
+    """A stable sort: the order of the items within a cluster is kept."""
+    starts: IntArray
+    shares: FloatArray
+    """(G, M or 1)"""
+    held: IntArray
+    blocks: IntArray
+    levers: "_Levers"
+
+
+def _layout(weights: FloatArray, cluster: IntArray, block: IntArray) -> _Layout:
     order = np.lexsort((cluster, block))
     starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
-    parts, shares, influence = (
-        np.add.reduceat(array[order], starts, axis=0) for array in (weights * values, weights, weights * residuals)
-    )
-    sizes = np.add.reduceat((weights[order] > 0).astype(np.intp), starts, axis=0)
+    shares = np.add.reduceat(weights[order], starts, axis=0)
+    held = np.add.reduceat((weights[order] > 0).astype(np.intp), starts, axis=0)
     blocks = block[order][starts]
-    scores, block_df = corrected(influence, shares, parts - shares * means, blocks)
+    return _Layout(order, starts, shares, held, blocks, _levers(shares, blocks))
+
+
+def _assembled(
+    values: FloatArray, weights: FloatArray, residuals: FloatArray, *, means: FloatArray, layout: _Layout
+) -> ClusterMeans:
+    """Sum items (n, M) over clusters."""
+    parts, influence = (
+        np.add.reduceat((weights * array)[layout.order], layout.starts, axis=0) for array in (values, residuals)
+    )
+    scores = layout.levers.scores(influence, parts - layout.shares * means)
     binary = np.all((values == 0) | (values == 1) | (weights == 0), axis=0)
-    return ClusterMeans(means, parts, shares, scores, blocks, block_df, sizes, binary)
+    shares, held = np.broadcast_to(layout.shares, parts.shape), np.broadcast_to(layout.held, parts.shape)
+    block_df = np.broadcast_to(layout.levers.block_df, (len(layout.levers.block_df), len(means)))
+    return ClusterMeans(means, parts, shares, scores, layout.blocks, block_df, held, binary)
+
+
+class _Levers(NamedTuple):
+    """What the clusters' shares (G, M) and blocks decide of the variance."""
+
+    alone: BoolArray
+    """Whether a cluster is the only one of its block."""
+    rest: FloatArray
+    lone: float
+    """What the distance of such a cluster from the mean counts for."""
+    block_df: FloatArray
+
+    def scores(self, influence: FloatArray, from_mean: FloatArray) -> FloatArray:
+        """Return the CR2-corrected scores (G, M)."""
+        scores: FloatArray = np.where(self.alone, from_mean * self.lone, influence / np.sqrt(self.rest))
+        return scores
 
 
 def corrected(
@@ -319,6 +380,11 @@ def corrected(
     give the degrees of freedom, here in closed form. A block with one cluster says nothing about spread: its
     distance from the mean over all blocks stands in (collapsed strata), with one degree of freedom.
     """
+    levers = _levers(shares, blocks)
+    return levers.scores(influence, from_mean), levers.block_df
+
+
+def _levers(shares: FloatArray, blocks: IntArray) -> _Levers:
     starts = np.flatnonzero(np.diff(blocks, prepend=-1))
     count = np.add.reduceat((shares > 0).astype(np.float64), starts)
     share = shares / np.maximum(np.add.reduceat(shares, starts), np.finfo(float).tiny)[blocks]
@@ -329,10 +395,9 @@ def corrected(
         np.add.reduceat(share**2, starts) + np.add.reduceat(lever, starts) ** 2 - np.add.reduceat(lever**2, starts)
     )
     total = len(starts)
-    lone = from_mean * np.sqrt(total / (total - 1)) if total > 1 else np.zeros_like(from_mean)
-    scores = np.where(alone, lone, influence / np.sqrt(rest))
+    lone = float(np.sqrt(total / (total - 1))) if total > 1 else 0.0
     block_df = np.where(count > 1, 1 / np.maximum(inverse, np.finfo(float).tiny), np.where(count == 1, total > 1, 0.0))
-    return scores, block_df
+    return _Levers(alone, rest, lone, block_df)
 
 
 def means_of_sums(

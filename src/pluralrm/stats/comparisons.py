@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -126,17 +126,34 @@ def sign_flip_p(means: ClusterMeans, *, seed: int = 0, flips: int = FLIPS) -> Fl
     size and draws its sign. All patterns are tried where there are no more than `flips` of them, and the test is
     then exact; otherwise `flips` random ones and the observed one. With G clusters no p is below 2 / 2**G.
     """
-    parts = on_grid(means.parts)
-    clusters = len(parts)
-    total = parts.sum(axis=0)
-    least = _least(np.abs(total[:, None] - total))
-    sums = _sums(parts)
-    extreme = _counted(lambda flipped: _beyond(total[:, None] - 2 * sums(flipped), least), clusters, seed, flips)
-    extreme += extreme.T
+    return sign_flip_ps([means], seed=seed, flips=flips)[0]
+
+
+def sign_flip_ps(several: Sequence[ClusterMeans], *, seed: int = 0, flips: int = FLIPS) -> list[FloatArray]:
+    """Return what `sign_flip_p` returns of each; all have as many clusters and see the same patterns, drawn once."""
+    tables = [on_grid(means.parts) for means in several]
+    clusters, edges = len(tables[0]), np.cumsum([0, *(table.shape[1] for table in tables)])
+    total = np.concatenate([table.sum(axis=0) for table in tables])
+    spans = [slice(low, high) for low, high in pairwise(edges.tolist())]
+    least = [_least(np.abs(total[span][:, None] - total[span])) for span in spans]
+    sums = _sums(np.hstack(tables))
+
+    def beyond(flipped: _Bits) -> FloatArray:
+        apart = total[:, None] - 2 * sums(flipped)
+        return np.concatenate([_beyond(apart[span], own).ravel() for span, own in zip(spans, least, strict=True)])
+
+    counts = _counted(beyond, clusters, seed, flips)
     patterns, exact = _tried(clusters, flips)
-    np.fill_diagonal(extreme, patterns)  # a column is as far from itself as ever
-    p: FloatArray = extreme / patterns if exact else (extreme + 1) / (patterns + 1)
-    return p if means.crossed is None else np.maximum(p, _two_way_p(means))
+    ends = np.cumsum([own.size for own in least])[:-1]
+    values = []
+    for means, column in zip(several, np.split(counts, ends), strict=True):
+        width = len(means.means)
+        extreme = column.reshape(width, width)
+        extreme = extreme + extreme.T
+        np.fill_diagonal(extreme, patterns)  # a column is as far from itself as ever
+        p: FloatArray = extreme / patterns if exact else (extreme + 1) / (patterns + 1)
+        values.append(p if means.crossed is None else np.maximum(p, _two_way_p(means)))
+    return values
 
 
 def _two_way_p(means: ClusterMeans) -> FloatArray:
