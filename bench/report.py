@@ -1,40 +1,30 @@
-"""A large report: 2,830 items x 20 models x 3 conditions, as `pluralrm score` writes the runs.
+"""A large benchmark, 2,830 items with ten posts a user: 60 runs compared and reported, and the items audited.
 
-Ten posts of some 220 words for each user, answers of 100 words; seeded scores that lean to the first answer.
+Posts of some 220 words, answers of 100; seeded scores that lean to the preferred answer, more under posts.
 """
 
+import os
 import random
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from bench import Outcome, Setup, Shape, Work
-from pluralrm import load_runs
+from bench.startup import MAIN, run
+from pluralrm.audit import audit
 from pluralrm.card import Card
-from pluralrm.core import Benchmark, Item, Post, Query, User, Verdict
-from pluralrm.metrics import leaderboard
-from pluralrm.metrics.overview import overview, same_items
-from pluralrm.report import write_report
-from pluralrm.runs import score
+from pluralrm.conditions import load_condition
+from pluralrm.core import Benchmark, Item, Post, User
+from pluralrm.folders import file_hash
+from pluralrm.journal import LockedFolder
+from pluralrm.runs import load_run
+from pluralrm.runs.loop import run_folder, score_cell
+from pluralrm.runs.records import INPUTS, ITEMS, ROWS, RUN, row_line
 
 STEMS = ("garden", "melod", "harbour", "ledger", "saffron", "timber", "orbit", "velvet")
 WORDS = [f"{stem}{end}" for stem in STEMS for end in ("", "s", "ly", "ing", "ed", "ish", "er", "ness")]
 DOMAINS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
-
-
-@dataclass
-class Noisy:
-    """Scores that lean to the first answer by a little, and more under a user's posts."""
-
-    spec: str
-    skill: float
-
-    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
-        """Yield one seeded verdict per query."""
-        for query in queries:
-            rng = random.Random(f"{self.spec}:{query.id}:{query.user.id if query.user else ''}")
-            lean = self.skill * (1.5 if query.user else 1.0)
-            yield Verdict(tuple(rng.gauss(lean if "@" in answer else 0.0, 1.0) for answer in query.candidates))
 
 
 def item(number: int) -> Item:
@@ -51,39 +41,66 @@ def item(number: int) -> Item:
     return Item(id_, text(30), answers, preferred, user.id, domain, labels, user, facets)
 
 
+def benchmark(setup: Setup) -> Benchmark:
+    card = Card("synthetic", "Random words, seeded", "Apache-2.0", "bench/report.py", "by a seed")
+    return Benchmark(card, tuple(map(item, range(setup.size(2_830, 12)))))
+
+
 def runs(setup: Setup) -> Path:
-    """Return the folder of the runs."""
-    folder, card = (
-        setup.folder(),
-        Card("synthetic", "Random words, seeded", "Apache-2.0", "bench/report.py", "by a seed"),
-    )
-    benchmark = Benchmark(card, tuple(map(item, range(setup.size(2_830, 12)))))
-    for number in range(setup.size(20, 2)):
-        for condition in ("none", "raw:10", "swapped:10"):
-            model = Noisy(f"org/model-{number:02}-{1 + number % 4}B", 0.1 + number / 40)
-            score(benchmark, model, condition, out=folder)
+    """Return the folder of the runs: one model is scored, the others have its files, and scores of their own."""
+    items, scored, folder = benchmark(setup), setup.folder(), setup.folder()
+    for condition in map(load_condition, ("none", "raw:10", "swapped:10")):
+        first = score_cell(items, "longest", condition, out=scored)
+        for number in range(setup.size(20, 2)):
+            model = f"org/model-{number:02}-{1 + number % 4}B"
+            skill = (0.1 + number / 40) * (1.5 if condition.reveals else 1.0)
+            to = run_folder(folder, items, model, condition=condition, items=items.items)
+            write_run(first, to, model, skill=skill)
     return folder
 
 
-report = Shape("report", "60 runs of 2,830 items: 20 models, 3 conditions", runs, rounds=3)
+def write_run(scored: Path, folder: Path, model: str, *, skill: float) -> None:
+    """Write the run of another model on what a run was scored on."""
+    rows = load_run(scored).rows
+    scores = np.random.default_rng([*folder.name.encode(), *model.encode()]).normal(size=(len(rows), 2))
+    scores[np.arange(len(rows)), np.array([row.best for row in rows])[:, 0]] += skill
+    pairs = zip(rows, map(tuple, scores.tolist()), strict=True)
+    with LockedFolder(folder, RUN) as other:
+        for name in (INPUTS, ITEMS):
+            os.link(scored / name, folder / name)
+        other.append(ROWS, "".join(row_line(replace(row, scores=pair)) for row, pair in pairs))
+        update = {"model": model, "rows_hash": file_hash(folder / ROWS)}
+        other.write(RUN.read(scored).model_copy(update=update))
 
 
-@report.side
-def write(folder: Path) -> Work:
-    def work() -> Outcome:
-        write_report([folder], folder / "report.html", force=True)
-        return Outcome(figures={"MB": (folder / "report.html").stat().st_size / 1e6})
-
-    return work
+report = Shape("report", "60 runs of 2,830 items: 20 models, 3 conditions", runs, rounds=3, apart=False)
 
 
 @report.side
 def compare(folder: Path) -> Work:
-    """Return what `pluralrm compare` computes."""
-    return lambda: list(map(overview, same_items(load_runs(folder))))
+    return lambda: run("-c", MAIN, "compare", str(folder))
 
 
 @report.side
 def compare_all(folder: Path) -> Work:
     """Return all 60 runs in one leaderboard, 1,770 pairs."""
-    return lambda: leaderboard(load_runs(folder))
+    return lambda: run("-c", MAIN, "compare", "--all", str(folder))
+
+
+@report.side
+def write(folder: Path) -> Work:
+    out = folder / "report.html"
+
+    def work() -> Outcome:
+        run("-c", MAIN, "report", str(folder), "-o", str(out), "--force")
+        return Outcome(figures={"MB": out.stat().st_size / 1e6})
+
+    return work
+
+
+report_audit = Shape("report-audit", "an audit of 2,830 items with ten posts a user", benchmark, rounds=1)
+
+
+@report_audit.side
+def probes(items: Benchmark) -> Work:
+    return lambda: Outcome(results=[probe.p or 0.0 for probe in audit(items).probes])
