@@ -124,9 +124,9 @@ def flipped_ps(several: Sequence[ClusterMeans], seed: int = 0) -> list[float]:
     tables = [replace(means, parts=means.parts[np.lexsort(means.parts.T)]) for means in several]
     p_values: dict[int, float] = {}
     for places in places_by([str(len(means.parts)) for means in several]).values():
-        together = sign_flip_ps([tables[place] for place in places], seed=seed)
-        p_values |= {place: float(p[0, 1]) for place, p in zip(places, together, strict=True)}
-    return [p_values[place] for place in range(len(several))]
+        together = sign_flip_ps([tables[index] for index in places], seed=seed)
+        p_values |= {index: float(p[0, 1]) for index, p in zip(places, together, strict=True)}
+    return [p_values[index] for index in range(len(several))]
 
 
 def gain_by_domain(own: RunItems, swapped: RunItems) -> dict[str, Estimate]:

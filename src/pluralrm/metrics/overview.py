@@ -161,12 +161,8 @@ def half_width(estimate: Estimate) -> float | None:
 def same_items(runs: Iterable[Run]) -> list[list[Run]]:
     """Return the runs in groups that scored the same items of the same benchmark content."""
     groups: dict[tuple[str, frozenset[str]], list[Run]] = {}
-    sets: dict[tuple[str, ...], frozenset[str]] = {}  # nearly always all in one order
     for run in runs:
-        ids = item_ids(run)
-        if ids not in sets:
-            sets[ids] = frozenset(ids)
-        groups.setdefault((run.benchmark_hash, sets[ids]), []).append(run)
+        groups.setdefault((run.benchmark_hash, frozenset(item_ids(run))), []).append(run)
     return list(groups.values())
 
 

@@ -31,12 +31,12 @@ class ItemShape(NamedTuple):
 
     def context(self, tail: bytes) -> tuple[object, ...] | None:
         """Note and return what a row has beside its scores; None where the line says anything else than its item."""
-        shown = _CONTEXT.match(tail, len(self.between)) if tail.startswith(self.between) else None
-        if shown is None or not tail.startswith(self.after, shown.end()):
+        context = _CONTEXT.match(tail, len(self.between)) if tail.startswith(self.between) else None
+        if context is None or not tail.startswith(self.after, context.end()):
             return None
-        if (rest := _TRAITS.fullmatch(tail, shown.end() + len(self.after))) is None:
+        if (rest := _TRAITS.fullmatch(tail, context.end() + len(self.after))) is None:
             return None
-        posts, seen, pairs, lenders = shown.groups()
+        posts, seen, pairs, lenders = context.groups()
         values = (int(posts), seen.decode(), None if pairs == b"null" else int(pairs), int(lenders), int(rest[1] or 0))
         self.contexts[tail] = (*_FACTS(self.row), *values)
         return self.contexts[tail]
@@ -135,7 +135,7 @@ def _scored_items(lines: Sequence[bytes], items: ItemRows, *, intact: bool = Fal
     """
     rows: list[Row | None] = [None] * len(lines)
     places, texts, widths, contexts = [], [], [], []
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         before, _, rest = line.partition(_SCORES)
         scores, _, rest = rest.partition(b"]")
         shape, end = items.shapes.get(before), _END.search(rest, len(rest) - _LONGEST_END)
@@ -143,12 +143,12 @@ def _scored_items(lines: Sequence[bytes], items: ItemRows, *, intact: bool = Fal
             continue
         tail = rest[: end.start()]
         if context := shape.contexts.get(tail) or shape.context(tail):
-            places.append(place)
+            places.append(index)
             texts.append(scores)
             widths.append(len(shape.row.lengths))
             contexts.append(context)
-    for place, numbers, context in zip(places, _numbers(texts, widths), contexts, strict=True):
-        rows[place] = _row(numbers, context) if numbers else None
+    for index, numbers, context in zip(places, _numbers(texts, widths), contexts, strict=True):
+        rows[index] = _row(numbers, context) if numbers else None
     return rows
 
 

@@ -336,9 +336,9 @@ def _layout(weights: FloatArray, cluster: IntArray, block: IntArray) -> _Layout:
     order = np.lexsort((cluster, block))
     starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
     shares = np.add.reduceat(weights[order], starts, axis=0)
-    held = np.add.reduceat((weights[order] > 0).astype(np.intp), starts, axis=0)
+    sizes = np.add.reduceat((weights[order] > 0).astype(np.intp), starts, axis=0)
     blocks = block[order][starts]
-    return _Layout(order, starts, shares, held, blocks, _levers(shares, blocks))
+    return _Layout(order, starts, shares, sizes, blocks, _levers(shares, blocks))
 
 
 def _assembled(
@@ -350,9 +350,9 @@ def _assembled(
     )
     scores = layout.levers.scores(influence, parts - layout.shares * means)
     binary = np.all((values == 0) | (values == 1) | (weights == 0), axis=0)
-    shares, held = np.broadcast_to(layout.shares, parts.shape), np.broadcast_to(layout.held, parts.shape)
+    shares, sizes = np.broadcast_to(layout.shares, parts.shape), np.broadcast_to(layout.held, parts.shape)
     block_df = np.broadcast_to(layout.levers.block_df, (len(layout.levers.block_df), len(means)))
-    return ClusterMeans(means, parts, shares, scores, layout.blocks, block_df, held, binary)
+    return ClusterMeans(means, parts, shares, scores, layout.blocks, block_df, sizes, binary)
 
 
 class _Levers(NamedTuple):
