@@ -18,7 +18,7 @@ from pluralrm.audit.comparisons import comparisons
 from pluralrm.audit.leaks import ANOTHER, JUDGE, JUDGE_TOPIC, NAMES, judge_finding, judge_guess
 from pluralrm.audit.probes import trial
 from pluralrm.audit.result import AuditFinding, Probe
-from pluralrm.benchmarks import load_benchmark
+from pluralrm.benchmarks import load_benchmark, pocket
 from pluralrm.core import Benchmark, Failure, Query, Row, Run, Verdict
 from pluralrm.errors import MetricError
 from pluralrm.metrics import measure
@@ -221,18 +221,21 @@ def test_fewer_than_four_users_say_nothing_of_a_judge_either(tmp_path: Path) -> 
 # ---------------------------------------------------------------- the verb
 
 
+ART = f"prb:{Path(pocket.__file__).parent / 'pocket-prb/Art_and_Entertainment.jsonl'}"
+
+
 def _verb(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return pluralrm("audit", "pocket-prb", *words, cwd=tmp_path, PLURALRM_CACHE=str(tmp_path / "cache"))
+    return pluralrm("audit", ART, *words, cwd=tmp_path, PLURALRM_CACHE=str(tmp_path / "cache"))
 
 
 def test_a_served_judge_is_asked_once_and_told_nothing_of_any_user(tmp_path: Path) -> None:
-    bench = load_benchmark("pocket-prb")
+    bench = load_benchmark(ART)
     with FakeChat(judges.served(judges.honest(judges.preferred(bench)))) as server:
         words = ["--judge", f"judge:j,url={server.url}", "-o", "audit.html", "--record", "tape.jsonl"]
         done = _verb(tmp_path, *words, "--json")
         assert done.returncode == 1, done.stderr
         asked = len(server.requests)
-        assert sum("Result: tie" in seen.prompt for seen in server.requests) == 120
+        assert sum("Result: tie" in seen.prompt for seen in server.requests) == 2 * len(bench.items)
         sent = "\n".join(str(seen.body) for seen in server.requests)
         again = _verb(tmp_path, *words)
         assert (again.returncode, len(server.requests)) == (1, asked)
@@ -250,7 +253,7 @@ def test_a_served_judge_is_asked_once_and_told_nothing_of_any_user(tmp_path: Pat
         hidden = [item.user.id, item.oracle.narrative, *(post.text for post in item.user.posts)]
         assert not any(text in sent for text in hidden)
     played = pluralrm(
-        *("audit", "pocket-prb", "--runs", "played", "--judge", f"judge:j,url={server.url}", "--replay", "tape.jsonl"),
+        *("audit", ART, "--runs", "played", "--judge", f"judge:j,url={server.url}", "--replay", "tape.jsonl"),
         cwd=tmp_path,
         PLURALRM_CACHE=str(tmp_path / "none"),
     )
@@ -272,10 +275,10 @@ def test_an_outage_of_the_judge_is_exit_3_and_the_same_command_goes_on(tmp_path:
         assert _verb(tmp_path, "--judge", judge, "--record", "tape.jsonl", "--runs", "live").returncode == 0
     tape = (tmp_path / "tape.jsonl").read_text()
     # A cassette that ends in the middle is a server that does.
-    (tmp_path / "tape.jsonl").write_text("".join(tape.splitlines(keepends=True)[:40]))
+    (tmp_path / "tape.jsonl").write_text("".join(tape.splitlines(keepends=True)[:14]))
     done = _verb(tmp_path, "--judge", judge, "--replay", "tape.jsonl")
     assert done.returncode == 3
-    assert re.search(r"has answered \d\d of 60 items", " ".join(done.stdout.split()))
+    assert re.search(r"has answered \d of 20 items", " ".join(done.stdout.split()))
     assert "the same command asks for the rest" in " ".join(done.stderr.split())
     (tmp_path / "tape.jsonl").write_text(tape)
     assert _verb(tmp_path, "--judge", judge, "--replay", "tape.jsonl").returncode == 0

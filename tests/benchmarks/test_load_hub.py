@@ -273,7 +273,10 @@ def test_offline_without_a_cached_copy_is_a_benchmark_error() -> None:
     ("spec", "items", "domains"),
     [
         ("rewardbench", 2985, ["Chat", "Chat Hard", "Safety", "Reasoning"]),
-        ("rewardbench,prior=yes", 2985 + 17_154, ["Chat", "Chat Hard", "Safety", "Reasoning", "Prior Sets"]),
+        pytest.param(
+            *("rewardbench,prior=yes", 2985 + 17_154, ["Chat", "Chat Hard", "Safety", "Reasoning", "Prior Sets"]),
+            marks=pytest.mark.slow,
+        ),
         ("rewardbench2", 1865, ["Factuality", "Precise IF", "Math", "Safety", "Focus", "Ties"]),
         ("rm-bench", 1327 * 9, ["chat", "code", "math", "safety"]),
         ("judgebench", 350, ["math", "reasoning", "coding", "knowledge"]),

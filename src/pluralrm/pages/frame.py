@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from textwrap import wrap
 
 import matplotlib as mpl
@@ -100,6 +101,7 @@ def box(
     return left / whole[0], 1 - (top + height) / whole[1], width / whole[0], height / whole[1]
 
 
+@lru_cache(maxsize=4096)
 def wide(text: str, size: float) -> float:
     """Return how many pixels a text takes in the font that lays it out; a page's own font is hardly ever wider."""
     width, _, _ = text_to_path.get_text_width_height_descent(visible(text), FontProperties(size=size), False)

@@ -5,19 +5,23 @@ alpha is what the interval at 1 - 2 alpha shows, so that test, interval and plan
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import combinations, pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pluralrm.stats.clusters import ClusterMeans, FloatArray, IntArray, cluster_means, on_grid, spread
 from pluralrm.stats.intervals import Bounds, Interval, crossed_interval, crossed_spread
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped] # it comes with scikit-learn
 
 _HALVINGS = 40
 _NOTHING, _FAR = 1e-12, 40.0
@@ -284,10 +288,16 @@ def one_thread() -> AbstractContextManager[object]:
     A product of one block takes 3 ms; shared by two threads on two busy cores it was seen to take 200. Sums then also
     come in the same order everywhere.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # it comes with scikit-learn
-
-    limits: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
+    limits: AbstractContextManager[object] = _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
     return limits
+
+
+@lru_cache(maxsize=1)
+def _libraries(_modules: int) -> "ThreadpoolController":
+    """Return the loaded BLAS libraries, found anew where a module has come: a search takes a millisecond."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _least(observed: FloatArray) -> FloatArray:
