@@ -154,7 +154,7 @@ def attack(
     steps = safety.steps(cells) if personal else judge_steps(cells) if judge else _steps(cells, attacks)
     with GridDisplay(steps) as display:
         scoring = _Scoring(workers, fresh, settings, display)
-        how = _AttackOptions(out, attacks, seed, scoring, {} if workers > 1 else loaded)
+        how = AttackOptions(out, attacks, seed, scoring, {} if workers > 1 else loaded)
         measure = safety.measure if personal else measure_judge if judge else _robustness
         outcome = _attack_cells(cells, how, measure)
     _tell(outcome, display.tallies, form)
@@ -209,7 +209,7 @@ class _Scoring(NamedTuple):
             )
 
 
-class _AttackOptions(NamedTuple):
+class AttackOptions(NamedTuple):
     """What holds for every cell. `loaded` are the models, for their weights should not be read once per attack."""
 
     out: Path
@@ -227,7 +227,7 @@ class _AttackResults(NamedTuple):
     broken: list[PluralrmError]
 
 
-def _robustness(cell: "GridCell", model: "RewardModel | str", how: _AttackOptions) -> "Robustness":
+def _robustness(cell: "GridCell", model: "RewardModel | str", how: AttackOptions) -> "Robustness":
     from pluralrm.attack import robustness
 
     return robustness(
@@ -237,8 +237,8 @@ def _robustness(cell: "GridCell", model: "RewardModel | str", how: _AttackOption
 
 def _attack_cells(
     cells: "Sequence[GridCell]",
-    how: _AttackOptions,
-    measure: "Callable[[GridCell, RewardModel | str, _AttackOptions], _Result]",
+    how: AttackOptions,
+    measure: "Callable[[GridCell, RewardModel | str, AttackOptions], _Result]",
 ) -> _AttackResults:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
     outcome = _AttackResults([], [], [])

@@ -5,8 +5,7 @@ A judge: places, the inverted question, other words, letters, length. A personal
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from pluralrm.cli.terminal import (
     Kind,
@@ -24,12 +23,13 @@ from pluralrm.progress import JobStep, size_of
 from pluralrm.text import bounds, counted, points
 
 if TYPE_CHECKING:
-    from pluralrm.attack import BenchmarkScorer, Robustness
+    from pluralrm.attack import Robustness
     from pluralrm.attack.effects import Check
     from pluralrm.attack.judge import JudgeTrust
     from pluralrm.attack.personal import PersonalSafety, SafetyMeasure, SafetyQuestion
     from pluralrm.attack.swaps import SafetyTerms
     from pluralrm.card import Card
+    from pluralrm.cli.attack import AttackOptions
     from pluralrm.core import Benchmark, Estimate, RewardModel
     from pluralrm.runs import GridCell
 
@@ -65,18 +65,6 @@ def note_left_out(skipped: "Mapping[str, str]") -> None:
         note(f"skipped {names}: {reason}")
 
 
-class SafetyScoring(Protocol):
-    """Where the runs go, and what scores them."""
-
-    @property
-    def out(self) -> Path:
-        """The folder."""
-
-    @property
-    def scoring(self) -> "BenchmarkScorer":
-        """Scores a benchmark."""
-
-
 # ---------------------------------------------------------------- a judge
 
 _CHECKS: "Sequence[tuple[str, Kind]]" = (
@@ -103,15 +91,6 @@ _RANKS: "Sequence[tuple[str, Kind]]" = (
 )
 
 
-class JudgeScoring(SafetyScoring, Protocol):
-    """Where the runs go, what scores them, and the seed of words."""
-
-    @property
-    def seed(self) -> int:
-        """The seed."""
-        ...
-
-
 def judge_steps(cells: "Sequence[GridCell]") -> Iterator[JobStep]:
     """Yield the runs to come: a cell's benchmark as it is, and under each probe."""
     from pluralrm.attack.judge import probe_benchmarks
@@ -122,7 +101,7 @@ def judge_steps(cells: "Sequence[GridCell]") -> Iterator[JobStep]:
             yield JobStep(f"{name} × {cell.model} × {cell.condition.spec}", cell.model, size)
 
 
-def measure_judge(cell: "GridCell", model: "RewardModel | str", how: JudgeScoring) -> "JudgeTrust":
+def measure_judge(cell: "GridCell", model: "RewardModel | str", how: "AttackOptions") -> "JudgeTrust":
     """Return what the probes say of one judge under one condition."""
     from pluralrm.attack.judge import judge_trust
 
@@ -264,7 +243,7 @@ class PersonalOptions(NamedTuple):
                 title = f"{bench.card.name} × {cell.model} × {condition.spec}"
                 yield JobStep(title, cell.model, size_of(bench))
 
-    def measure(self, cell: "GridCell", model: "RewardModel | str", how: SafetyScoring) -> "PersonalSafety":
+    def measure(self, cell: "GridCell", model: "RewardModel | str", how: "AttackOptions") -> "PersonalSafety":
         """Return what is said of one model under one condition."""
         from pluralrm.attack.personal import safe_personalization
 

@@ -95,7 +95,7 @@ def best_of_n(
     scored, bill = _score(task, served, marker), settings.prices if dry_run else None
     graded = job is None or _grade(job, scored.runs, ks, which=which, bill=bill, as_json=form is TableFormat.JSON)
     if graded and not dry_run:
-        _tell(task, scored.runs, ks, by, _OutputOptions(which is GradeScope.all, picture, form))
+        _tell(task, scored.runs, ks, by, exact=which is GradeScope.all, picture=picture, form=form)
     _close(scored, graded=graded)
 
 
@@ -234,33 +234,34 @@ def _grade(
     return not grade_wanted(job, picks if which is GradeScope.selected else None).open
 
 
-class _OutputOptions(NamedTuple):
-    """What is printed, and drawn where a file is named."""
-
-    exact: bool
-    picture: Path | None
-    form: TableFormat
-
-
-def _tell(task: _Selection, runs: "list[Run]", ks: list[int], by: _GradedBy, how: _OutputOptions) -> None:
+def _tell(
+    task: _Selection,
+    runs: "list[Run]",
+    ks: list[int],
+    by: _GradedBy,
+    *,
+    exact: bool,
+    picture: Path | None,
+    form: TableFormat,
+) -> None:
     """Measure, write the outcomes, print and draw."""
     from pluralrm.metrics.overview import short_names
     from pluralrm.policies.best_of_n import best_of_n as measure
     from pluralrm.policies.grades import read_grades
     from pluralrm.policies.outcomes import write_outcomes
 
-    result = measure(task.pool, task.benchmark, runs, read_grades(by.folder), ks=ks, exact=how.exact)
+    result = measure(task.pool, task.benchmark, runs, read_grades(by.folder), ks=ks, exact=exact)
     written = write_outcomes(task.pool, task.benchmark, runs, result, grader=by.spec)
     names = short_names([curve.model for curve in result.curves])
     view = replace(result, curves=tuple(replace(curve, model=names[curve.model]) for curve in result.curves))
-    if how.form is TableFormat.JSON:
+    if form is TableFormat.JSON:
         print_json(to_json(task.pool, result, by.spec, written))
-    elif how.form in TEXT_FORMS:
-        print_records(view.records(), how.form, ["grade", "regret"])
+    elif form in TEXT_FORMS:
+        print_records(view.records(), form, ["grade", "regret"])
     else:
         print_curves(task.pool, view, by.spec)
-    if how.picture is not None:
-        draw(task.pool, view, how.picture)
+    if picture is not None:
+        draw(task.pool, view, picture)
 
 
 # ---------------------------------------------------------------- tables, JSON, a picture

@@ -165,6 +165,9 @@ def grade(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Grade a pool's answers by their users' rubrics, or import grades. Exit 3 if some stay open."""
+    from pluralrm.policies.grades import check_grader
+    from pluralrm.policies.pool import load_pool, source
+
     if file is not None:
         options = {"-g": bool(grader), "--grade selected": which is GradeScope.selected, "--benchmark": bool(benchmark)}
         _check_alone(
@@ -177,49 +180,30 @@ def grade(
         raise SpecError("--by and --range tell how to read a file of grades; wanted --from FILE beside them")
     if not grader:
         raise SpecError("who grades? Wanted -g GRADER (see 'pluralrm list graders'), or a file of grades: --from FILE")
-    part = named_shard(shard)
-    request = _GradingRequest(grader, which, benchmark, send, served, part, on)
-    _grade(Path(pool), request, dry_run=dry_run, as_json=as_json)
-
-
-class _GradingRequest(NamedTuple):
-    """Who grades what, and how servers are asked."""
-
-    grader: str
-    which: GradeScope
-    benchmark: str
-    send: bool
-    served: ServerOptions
-    shard: "Shard | None"
-    on: str
-
-
-def _grade(pool: Path, request: _GradingRequest, *, dry_run: bool, as_json: bool) -> None:
-    from pluralrm.policies.grades import check_grader
-    from pluralrm.policies.pool import load_pool, source
-
-    settings = request.served.settings()
-    answered = load_pool(pool)
-    bench = source(answered, request.benchmark)
-    grader = named_grader(request.grader, settings, send=request.send)
-    job = GradingJob(answered, bench, grader, request.shard, request.on)
-    check_send(request.grader, send=request.send)
+    part, settings, answered = named_shard(shard), served.settings(), load_pool(pool)
+    bench = source(answered, benchmark)
+    job = GradingJob(answered, bench, named_grader(grader, settings, send=send), part, on)
+    check_send(grader, send=send)
     check_grader(answered, bench, job.grader)
     chosen = _picks(answered, bench)
     if dry_run:
         tell_bills(job, chosen, settings.prices, as_json=as_json)
         return
-    if request.which is GradeScope.selected and chosen is None:
+    if which is GradeScope.selected and chosen is None:
         raise PoolError(f"{pool}: no reward model has scored this pool yet; 'pluralrm best-of-n {pool} -m ...' does")
-    subset = chosen if request.which is GradeScope.selected else None
+    _grade(job, chosen if which is GradeScope.selected else None, as_json=as_json)
+
+
+def _grade(job: GradingJob, subset: Wanted | None, *, as_json: bool) -> None:
+    """Grade the pool, or a shard of it, and print what came of it; exit with 3 where answers are open."""
+    from pluralrm.policies.grades import shard_of_grades
+
     done = grade_wanted(job, subset)
     if job.shard is None:
         _tell(job, done, as_json=as_json)
     else:
-        from pluralrm.policies.grades import shard_of_grades
-
-        far = shard_of_grades(answered, job.grader, job.shard, done)
-        print_shards([far], f"pluralrm merge {shlex.quote(str(pool))}", as_json=as_json)
+        far = shard_of_grades(job.pool, job.grader, job.shard, done)
+        print_shards([far], f"pluralrm merge {shlex.quote(str(job.pool.folder))}", as_json=as_json)
     if done.open:
         raise typer.Exit(INCOMPLETE)
 

@@ -108,12 +108,16 @@ def wide(text: str, size: float) -> float:
     return float(width)
 
 
-def shortened(text: str, width: int) -> str:
-    """Return a label that fits, its middle left out where it is too long: model names differ at both ends."""
+def shortened(text: str, width: int, begin: int | None = None) -> str:
+    """Return a label that fits, its middle left out where it is too long: model names differ at both ends.
+
+    `begin` letters stay at its beginning, about half of them by default.
+    """
     text = visible(text)
     if len(text) <= width:
         return text
-    return f"{text[: width // 2 - 1]}…{text[-(width - width // 2) :]}"
+    begin = width // 2 - 1 if begin is None else begin
+    return f"{text[:begin]}…{text[len(text) - (width - 1 - begin) :]}"
 
 
 def in_lines(title: str, width: int) -> str:

@@ -49,7 +49,7 @@ def apart(names: Sequence[str], letters: int) -> list[str]:
     """
     middle = letters // 2
     for begin in sorted(range(letters), key=lambda begin: abs(begin - middle)):
-        cut = [_cut(name, letters, begin) for name in names]
+        cut = [shortened(name, letters, begin) for name in names]
         if len(set(cut)) == len(set(names)):
             return cut
     for start in range(_HEAD, max(map(len, names))):
@@ -67,12 +67,6 @@ def _inside(name: str, letters: int, start: int) -> str:
     end = start + letters - _HEAD - 2
     more = "…" if end < len(name) else ""
     return f"{name[:_HEAD]}…{name[start:end]}{more}"
-
-
-def _cut(name: str, letters: int, begin: int) -> str:
-    if len(name) <= letters:
-        return name
-    return f"{name[:begin]}…{name[len(name) - (letters - 1 - begin) :]}"
 
 
 def write_names(figure: Figure, axes: Axes, named_marks: Sequence[NamedMark]) -> None:

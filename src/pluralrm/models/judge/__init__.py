@@ -46,7 +46,7 @@ from pluralrm.ordered import in_groups
 from pluralrm.specs import Form, Spec, parse
 from pluralrm.templates import Template, context_of, fenced, load_template, mark_of
 
-__all__ = ["ASKS", "KEYS", "STYLES", "Judge", "judge", "open_judge", "rating_spec"]
+__all__ = ["ASKS", "KEYS", "STYLES", "Judge", "open_judge", "rating_spec"]
 
 ASKS = ("auto", "quality", "user", "scenario")
 """What is asked: general quality, fit to this user, fit to the scenario of the prompt; `auto` asks for fit to the user
