@@ -9,7 +9,7 @@ import typer
 
 from pluralrm.cli.options import BENCH
 from pluralrm.cli.progress import ProgressDisplay
-from pluralrm.cli.terminal import print_json, print_wrapped
+from pluralrm.cli.terminal import percent, print_json, print_wrapped
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _as_json(plan: "AnnotationPlan", shows: "PlanPower", out: Path) -> dict[str,
 
 def _print(plan: "AnnotationPlan", ask: "PlanRequest", shows: "PlanPower", out: Path, power: float) -> None:
     from pluralrm.annotate.rehearsal import power_of_each
-    from pluralrm.cli.power import points, share
+    from pluralrm.cli.power import points
 
     declared, loads = plan.declared, [len(screens) for screens in plan.by_annotator.values()]
     judged = sum(item.kind == "item" for item in plan.items)
@@ -237,7 +237,7 @@ def _print(plan: "AnnotationPlan", ask: "PlanRequest", shows: "PlanPower", out: 
         print_wrapped(f"how often two annotators agree: ±{points(shows.agreement)} points", first="  ")
     if plan.claims:
         print_wrapped(
-            f"one dimension that is equal is shown to be in {share(shows.equivalence)}% of studies; the claim needs "
+            f"one dimension that is equal is shown to be in {percent(shows.equivalence)}% of studies; the claim needs "
             "three at once",
             first="  ",
             indent="    ",

@@ -9,7 +9,7 @@ import typer
 
 from pluralrm.cli.options import ON
 from pluralrm.cli.progress import ProgressDisplay
-from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table, with_interval
+from pluralrm.cli.terminal import Kind, console, percent, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import SpecError
 from pluralrm.text import counted, estimated
 
@@ -230,8 +230,8 @@ def print_items(plan: "ItemsPlan", notes: Sequence[str] = ()) -> None:
             points(need.difference),
             f"{need.items:.3g}",
             f"{point.clusters:,}{'*' if need.clusters and point.clusters == need.clusters.value else ' '}",
-            share(point.found.by_p),
-            share(point.found.by_interval),
+            percent(point.found.by_p),
+            percent(point.found.by_interval),
         )
         for need in plan.needed
         for point in need.curve
@@ -254,13 +254,13 @@ def _observed(plan: "ItemsPlan", pilot: "Pilot") -> "Iterator[str]":
     else:
         yield (
             f"{pilot.clusters:,} {plan.cluster}s detect a difference of {points(pilot.smallest)} points or more "
-            f"({percent(plan.settings.power)} power)."
+            f"({portion(plan.settings.power)} power)."
         )
 
 
 def _needed(plan: "ItemsPlan", need: "ClustersNeeded") -> str:
     each = f"of {need.items:.3g} item{'s' * (need.items != 1)} each"
-    begins = f"to detect {points(need.difference)} points with {percent(plan.settings.power)} power: "
+    begins = f"to detect {points(need.difference)} points with {portion(plan.settings.power)} power: "
     if need.clusters is None:
         return f"{begins}more than {need.curve[-1].clusters:,} {plan.cluster}s {each}. Look for larger differences."
     whole = round(need.clusters.value)
@@ -268,7 +268,7 @@ def _needed(plan: "ItemsPlan", need: "ClustersNeeded") -> str:
 
 
 def _legend(plan: "ItemsPlan") -> "Iterator[str]":
-    level = percent(1 - plan.settings.alpha)
+    level = portion(1 - plan.settings.alpha)
     failing = "; items fail as often as in these runs" if plan.pilot else ""
     yield f"assumes: {plan.assumption}; {plan.cluster}s are independent of each other{failing}."
     yield (
@@ -295,14 +295,14 @@ def print_models(plan: "ModelsPlan", notes: Sequence[str] = ()) -> None:
         print_wrapped(_models(need, plan.settings.power), indent="  ")
     if plan.present is not None:
         tells = "no rank correlation" if plan.smallest is None else f"one of {plan.smallest:g} or more"
-        print_wrapped(f"{plan.present} models show {tells} ({percent(plan.settings.power)} power).")
+        print_wrapped(f"{plan.present} models show {tells} ({portion(plan.settings.power)} power).")
     console().print()
     rows = [
         (
             f"{need.correlation:g}",
             f"{point.models}{'*' if point.models == need.models else ' '}",
-            share(point.by_p),
-            "–" if point.by_both is None else share(point.by_both),
+            percent(point.by_p),
+            "–" if point.by_both is None else percent(point.by_both),
         )
         for need in plan.needed
         for point in need.curve
@@ -313,7 +313,7 @@ def print_models(plan: "ModelsPlan", notes: Sequence[str] = ()) -> None:
 
 
 def _models(need: "ModelsNeeded", power: float) -> str:
-    begins = f"to show a true rank correlation of {need.correlation:g} with {percent(power)} power: "
+    begins = f"to show a true rank correlation of {need.correlation:g} with {portion(power)} power: "
     if need.models is None:
         return f"{begins}more than {need.curve[-1].models} models"
     most = max(point.models for point in need.curve)
@@ -349,7 +349,7 @@ def print_judgments(plan: "JudgmentsPlan") -> None:
             str(need.each),
             f"{point.items:,}{'*' if point.items == need.items else ' '}",
             f"{point.items * need.each:,}",
-            share(point.reached),
+            percent(point.reached),
         )
         for need in plan.needed
         for point in need.curve
@@ -370,7 +370,7 @@ _SENTENCES = {
 def _judged_labels(need: "JudgmentsNeeded", plan: "JudgmentsPlan") -> str:
     labels = plan.labels
     begins = _SENTENCES[need.aim.goal].format(
-        mean=percent(labels.mean), agreement=percent(labels.agreement), within=points(need.aim.within)
+        mean=portion(labels.mean), agreement=portion(labels.agreement), within=points(need.aim.within)
     )
     each = f"{counted(need.each, 'judgment')} each"
     if need.items is None:
@@ -380,11 +380,11 @@ def _judged_labels(need: "JudgmentsNeeded", plan: "JudgmentsPlan") -> str:
     load = (
         "" if plan.annotators is None else f", {-(-total // plan.annotators):,} by each of {plan.annotators} annotators"
     )
-    return f"{begins} with {percent(plan.settings.power)} power: {need.items:,} items of {each}, {total:,} in all{load}"
+    return f"{begins} with {portion(plan.settings.power)} power: {need.items:,} items of {each}, {total:,} in all{load}"
 
 
 def _rated(pilot: "RatingsSummary") -> "Iterator[str]":
-    yield f"observed: {pilot.items:,} items, {pilot.annotators:,} annotators, a share of {percent(pilot.labels.mean)}"
+    yield f"observed: {pilot.items:,} items, {pilot.annotators:,} annotators, a share of {portion(pilot.labels.mean)}"
     if pilot.likeness:
         yield f"two judgments of one item correlate by {number(pilot.likeness)}; {pilot.likeness.method}"
     if pilot.lean:
@@ -401,7 +401,7 @@ def _judgments_legend(plan: "JudgmentsPlan") -> "Iterator[str]":
         "simulation. * the smallest number."
     )
     if any(need.aim.goal == "equivalence" for need in plan.needed):
-        level = percent(1 - 2 * plan.settings.alpha)
+        level = portion(1 - 2 * plan.settings.alpha)
         yield f"half: two one-sided tests; the {level} interval lies within the margin where the true win rate is 50%."
 
 
@@ -410,14 +410,9 @@ def points(difference: float) -> str:
     return f"{100 * difference:.3g}"
 
 
-def percent(part: float) -> str:
+def portion(part: float) -> str:
     """Return a share in per cent: 80%, 99.5%."""
     return f"{100 * part:.3g}%"
-
-
-def share(estimate: "Estimate") -> str:
-    """Return a simulated share in per cent with its interval."""
-    return with_interval(f"{100 * estimate.value:.1f}", estimate)
 
 
 def number(estimate: "Estimate") -> str:
