@@ -112,17 +112,20 @@ KINDS: Mapping[str, BenchmarkKind] = {
         ("prompt_id", "responses", "metadata"),
     ),
     "multipref": BenchmarkKind(
-        "multipref:load", "multipref:CARD", _HUB, ("comparison_id", "normal_worker_annotations")
+        "compared_pairs:load_multipref",
+        "compared_pairs:MULTIPREF",
+        _HUB,
+        ("comparison_id", "normal_worker_annotations"),
     ),
     "tldr": BenchmarkKind(
-        "tldr:load",
-        "tldr:CARD",
+        "compared_pairs:load_tldr",
+        "compared_pairs:TLDR",
         Form("optional", ("least", "split", "revision", "skip")),
         ("summaries", "choice", "worker"),
     ),
     "helpsteer3": BenchmarkKind(
-        "helpsteer3:load",
-        "helpsteer3:CARD",
+        "compared_pairs:load_helpsteer3",
+        "compared_pairs:HELPSTEER3",
         Form("optional", ("split", "revision", "skip")),
         ("response1", "response2", "overall_preference"),
     ),

@@ -111,7 +111,7 @@ class PersonaRow(Part):
     feedback: Annotated[list[FeedbackPair], NullAsNoList] = Field(default_factory=list)
     comments: Annotated[list[Comment], NullAsNoList] = Field(default_factory=list)
     demographics: Label = ""
-    direction: object = None  # in the data set and not read
+    unread = ("direction",)
 
 
 class PersonaJudgment(NamedTuple):
@@ -239,12 +239,7 @@ class ReversalRow(Part):
     scenario_y: Label = ""
     category_x: Label = ""
     category_y: Label = ""
-    # In the data set and not read.
-    profile_0: object = None
-    profile_1: object = None
-    profile_2: object = None
-    profile_3: object = None
-    profile_4: object = None
+    unread = tuple(f"profile_{number}" for number in range(5))
 
 
 def load_rpr(spec: Spec, *, seed: int) -> Benchmark:

@@ -35,7 +35,7 @@ from pluralrm.benchmarks.preferences import PREFERENCES, Turn, conversation, in_
 from pluralrm.benchmarks.promises import plain
 from pluralrm.benchmarks.rows import Place, describe
 from pluralrm.benchmarks.schema import CELL_IS_TEXT, Id, Label, Part, Word, checked
-from pluralrm.benchmarks.sources import Source, read_each
+from pluralrm.benchmarks.sources import Source, read_each, refuse_again
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, ContextPair, Item, User
 from pluralrm.errors import BenchmarkError
@@ -144,9 +144,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
 
         def talk_of(raw: Mapping[str, object], location: Place, _domain: str) -> _Talk | None:
             row = checked(_ROWS[turns], raw, location, dirt)
-            if row.conversation_id in seen:
-                actual = f"{row.conversation_id!r} again (first at {seen[row.conversation_id]})"
-                raise location.refuse("conversation_id", found=actual, wanted="an id of its own")
+            refuse_again(row.conversation_id, seen, location, field="conversation_id")
             seen[row.conversation_id] = location
             declared[row.annotator_id][tuple(getattr(row, f"annotator_{name}").strip() for name in TRAITS)] += 1
             if not in_part(row.annotator_id, users) or (subset and getattr(row, subset) != "true"):

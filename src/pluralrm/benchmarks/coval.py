@@ -53,14 +53,14 @@ class RankingBlock(Part):
     """A ranking, such as `B>A=C=D`."""
 
     ranking: Label = ""
-    rationale: object = None
+    unread = ("rationale",)
 
 
 class UnacceptableBlock(Part):
     """The answers that a person called unacceptable, each by a text that begins with its letter."""
 
     rating: Annotated[list[str], NullAsNoList] = Field(default_factory=list)
-    rationale: object = None
+    unread = ("rationale",)
 
 
 class RankingBlocks(Part):
@@ -79,14 +79,14 @@ class Assessment(Part):
     importance: Label = ""
     representativeness: Label = ""
     subjectivity: Label = ""
-    conversation_id: object = None
+    unread = ("conversation_id",)
 
 
 class CovalPrompt(Part):
     """The conversation before the answers."""
 
     messages: Annotated[list[Turn], Field(min_length=1)]
-    id: object = None
+    unread = ("id",)
 
 
 class CovalResponse(Part):
@@ -116,7 +116,7 @@ class AnnotatorRow(Part):
 
     annotator_id: Id
     demographics: dict[str, JsonValue] | None = None
-    assessments: object = None
+    unread = ("assessments",)
 
 
 def load(spec: Spec, *, seed: int) -> Benchmark:

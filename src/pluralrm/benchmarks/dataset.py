@@ -1,4 +1,4 @@
-"""What the loaders of published benchmarks without a user share: hub or local copy, rows to items, labelled candidates.
+"""What the loaders of published benchmarks share: hub or local copy, rows to items, labelled candidates.
 
 A loader declares a `Dataset`, makes items of a row, and hands both to `load_dataset`:
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
-from pluralrm.benchmarks.rows import Place, describe
+from pluralrm.benchmarks.rows import Place
 from pluralrm.benchmarks.schema import PartT, checked
 from pluralrm.benchmarks.sources import (
     Source,
@@ -29,15 +29,15 @@ from pluralrm.benchmarks.sources import (
     find_sources,
     hub_snapshot,
     local_card,
-    local_path,
     read_each,
+    refuse_again,
     remember,
+    target_path,
     unclaimed,
 )
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, Item, User
 from pluralrm.digests import prompt_id
-from pluralrm.errors import SpecError
 from pluralrm.specs import Spec
 
 
@@ -64,9 +64,7 @@ def load_dataset(spec: Spec, seed: int, data: Dataset, read: Reader) -> Benchmar
     """Return the benchmark of a path, or of the hub where the spec names none."""
     dirt = dirt_of(spec)
     if spec.target:
-        if "revision" in spec.options:
-            raise SpecError(f"benchmark {str(spec)!r}: revision= is for the hub, and this is a path; leave it out")
-        path = local_path(spec.target)
+        path = target_path(spec, "revision")
         items = tuple(read(find_sources(path, data.domains), dirt))
         domains = [item.domain for item in items] if not data.rows else ["rows"] * (dirt.rows - dirt.skipped)
         counts = next((counts for counts in _published(data) if Counter(domains) == Counter(counts)), {})
@@ -99,9 +97,7 @@ def read_items(
     def new(raw: Mapping[str, object], location: Place, domain: str) -> Sequence[Item]:
         items = make(checked(model, raw, location, dirt), location, domain)
         for item in items:
-            if item.id in seen:
-                actual = f"{describe(item.id)} again (first at {seen[item.id]})"
-                raise location.refuse("id", found=actual, wanted="an id of its own")
+            refuse_again(item.id, seen, location)
         seen.update((item.id, location) for item in items)
         return items
 
@@ -109,13 +105,25 @@ def read_items(
         yield from items
 
 
-def comparison(name: str, prompt: str, chosen: Mapping[str, str], rejected: Mapping[str, str], *, seed: int) -> Item:
+_NO_TAGS: Mapping[str, str] = MappingProxyType({})
+
+
+def comparison(
+    name: str,
+    prompt: str,
+    chosen: Mapping[str, str],
+    rejected: Mapping[str, str],
+    *,
+    seed: int,
+    domain: str = "",
+    tags: Mapping[str, str] = _NO_TAGS,
+) -> Item:
     """Return an item without a user, candidates by their ids and placed by seed; its cluster is the prompt.
 
-    The loader sets the domain, the tags and, where items share more than the prompt, the cluster.
+    The loader sets the cluster where items share more than the prompt.
     """
     answers = {key: (text, float(key in chosen)) for key, text in {**chosen, **rejected}.items()}
-    return judgment(name, prompt, answers, seed=seed)
+    return judgment(name, prompt, answers, seed=seed, domain=domain, tags=tags)
 
 
 def judgment(
@@ -126,7 +134,7 @@ def judgment(
     seed: int,
     domain: str = "",
     user: User | None = None,
-    tags: Mapping[str, str] = MappingProxyType({}),
+    tags: Mapping[str, str] = _NO_TAGS,
 ) -> Item:
     """Return the grades of some answers by their ids, placed by seed; the cluster is the person, or the prompt.
 

@@ -36,17 +36,16 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
 
-from pluralrm.benchmarks import placed
+from pluralrm.benchmarks.dataset import judgment
 from pluralrm.benchmarks.dirt import Dirt, clean_posts, dirt_of
-from pluralrm.benchmarks.preferences import Turn, conversation, in_part, users_of, with_split
+from pluralrm.benchmarks.preferences import Turn, conversation, items_in_part, users_of, with_split
 from pluralrm.benchmarks.promises import is_date
 from pluralrm.benchmarks.rows import Place, describe, repeated
 from pluralrm.benchmarks.schema import CELL_IS_TEXT, Id, Label, NullAsNoList, Part, Text, checked, wanted
-from pluralrm.benchmarks.sources import find_sources, local_card, local_path, read_each
+from pluralrm.benchmarks.sources import find_sources, local_card, local_path, read_each, refuse_again
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, ContextPair, Item, Post, User
 from pluralrm.digests import digest
-from pluralrm.errors import BenchmarkError
 from pluralrm.labels import is_one_hot
 from pluralrm.specs import Spec
 
@@ -156,9 +155,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
     path, users, dirt = local_path(spec.target), users_of(spec), dirt_of(spec)
     reader = _Reader(dirt, seed)
     read = read_each(find_sources(path), reader.item, dirt)
-    items = tuple(item for item in read if item is not None and in_part(item.cluster, users))
-    if not items:
-        raise BenchmarkError(f"found no item of users={users}, wanted at least one")
+    items = items_in_part((item for item in read if item is not None), users)
     card = with_split(local_card(CARD, path, [item.domain for item in items], {}), users)
     return Benchmark(replace(dirt.onto(card), cluster=reader.unit), items, seed)
 
@@ -205,26 +202,16 @@ class _Reader:
                 self._dirt.read("items", 1)
                 self._dirt.drop("items", "repeated")
                 return None
-            actual = f"{describe(name)} again (first at {self._ids[name]})"
-            raise location.refuse("id", found=actual, wanted="an id of its own")
+            refuse_again(name, self._ids, location)
         someone = row.user or posts or pairs or row.traits
         user = User(row.user or name, posts, pairs, row.traits) if someone else None
         cluster = self._cluster(row, user, question.prompt, location)
         self._ids[name] = location
         self._dirt.read("items", 1)
-        order = placed(question.answers, name, self._seed)
-        return Item(
-            id=name,
-            prompt=question.prompt,
-            candidates=tuple(question.answers[key] for key in order),
-            preferred=None,
-            grades=tuple(question.grades[key] for key in order),
-            cluster=cluster,
-            domain=row.domain.strip() or domain or DOMAIN,
-            candidate_ids=tuple(order),
-            user=user,
-            tags=self._tagged(row),
-        )
+        answers = {key: (text, question.grades[key]) for key, text in question.answers.items()}
+        domain = row.domain.strip() or domain or DOMAIN
+        item = judgment(name, question.prompt, answers, seed=self._seed, domain=domain, user=user)
+        return replace(item, cluster=cluster, tags=self._tagged(row))
 
     def _cluster(self, row: ComparisonRow, user: User | None, prompt: str, location: Place) -> str:
         """Return the cluster: as the row says, or the person, or the prompt; one person is never in two."""

@@ -35,9 +35,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from pluralrm.benchmarks import placed, ratings
+from pluralrm.benchmarks import ratings
+from pluralrm.benchmarks.dataset import judgment
 from pluralrm.benchmarks.dirt import Dirt, dirt_of, free_id
-from pluralrm.benchmarks.preferences import in_part, users_of, with_split
+from pluralrm.benchmarks.preferences import items_in_part, users_of, with_split
 from pluralrm.benchmarks.ratings import PairRule, RatedText, RatingTable, TextRating, rule_of
 from pluralrm.benchmarks.rows import CsvRow, Place, describe, read_rows, repeated, shortened
 from pluralrm.benchmarks.sources import Source, find_sources, local_card, local_path, read_each, unclaimed
@@ -127,9 +128,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
         raise SpecError(
             f"table: {of_ratings[0]}= is for ratings, and the column {columns.label!r} has choices; leave it out"
         )
-    items = tuple(item for item in reader.items(rule, seed=seed) if in_part(item.cluster, users))
-    if not items:
-        raise BenchmarkError(f"{path.name}: found no item of users={users}, wanted at least one")
+    items = items_in_part(reader.items(rule, seed=seed), users, f"{path.name}: ")
     card = with_split(local_card(CARD, path, [item.domain for item in items], {}), users)
     return Benchmark(dirt.onto(rule.onto(card) if reader.is_rated else card), items, seed)
 
@@ -233,25 +232,14 @@ class TableReader:
                 continue
             again = times[choice.person, choice.item]
             name = free_id(f"{choice.person}:{choice.item}" + f"#{again}" * (again > 1), result)
-            result[name] = self._item(name, choice, choice.options or labels, seed)
+            options = choice.options or labels
+            answers = {each: (text, float(each == choice.label)) for each, text in options.items()}
+            user = User(choice.person, traits=self._table.traits[choice.person])
+            item = judgment(name, choice.prompt, answers, seed=seed, domain=choice.domain, user=user, tags=choice.tags)
+            result[name] = replace(item, prompt_id=choice.item)
         self.dirt.read("judgments", len(self._choices))
         self.dirt.settle()
         return tuple(result.values())
-
-    def _item(self, name: str, choice: OptionChoice, options: Mapping[str, str], seed: int) -> Item:
-        order = placed(options, name, seed)
-        return Item(
-            id=name,
-            prompt=choice.prompt,
-            candidates=tuple(options[each] for each in order),
-            preferred=order.index(choice.label),
-            cluster=choice.person,
-            domain=choice.domain,
-            candidate_ids=tuple(order),
-            user=User(choice.person, traits=self._table.traits[choice.person]),
-            tags=choice.tags,
-            prompt_id=choice.item,
-        )
 
 
 class _Row(NamedTuple):
@@ -373,7 +361,6 @@ def load_popquorn(spec: Spec, *, seed: int) -> Benchmark:
     )
     reader = TableReader(columns, dirt, POPQUORN_QUESTIONS[measure], is_rated=True)
     reader.read(sources)
-    items = [replace(item, domain=measure) for item in reader.items(rule, seed=seed) if in_part(item.cluster, users)]
-    if not items:
-        raise BenchmarkError(f"{path.name}: found no item of users={users}, wanted at least one")
-    return Benchmark(dirt.onto(rule.onto(with_split(unclaimed(POPQUORN, path), users))), tuple(items), seed)
+    rated = (replace(item, domain=measure) for item in reader.items(rule, seed=seed))
+    items = items_in_part(rated, users, f"{path.name}: ")
+    return Benchmark(dirt.onto(rule.onto(with_split(unclaimed(POPQUORN, path), users))), items, seed)

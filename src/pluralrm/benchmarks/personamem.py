@@ -39,17 +39,23 @@ from pydantic import Field
 
 from pluralrm.benchmarks.dataset import comparison, differ
 from pluralrm.benchmarks.dirt import Dirt, clean_posts, dirt_of
-from pluralrm.benchmarks.preferences import Turn, conversation, in_part, users_of, with_split, word_of
+from pluralrm.benchmarks.preferences import Turn, conversation, items_in_part, users_of, with_split, word_of
 from pluralrm.benchmarks.rows import Place, describe, read_rows, visible
 from pluralrm.benchmarks.schema import CELL_IS_TEXT, Id, Label, Part, Text, checked
-from pluralrm.benchmarks.sources import Source, find_sources, hub_snapshot, local_path, read_each, unclaimed
+from pluralrm.benchmarks.sources import (
+    Source,
+    find_sources,
+    hub_snapshot,
+    local_path,
+    read_each,
+    refuse_again,
+    target_path,
+    unclaimed,
+)
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, Item, Post, User
-from pluralrm.errors import BenchmarkError, RowError, SpecError
+from pluralrm.errors import BenchmarkError, RowError
 from pluralrm.specs import Spec
-
-Unread = Annotated[object, CELL_IS_TEXT]
-"""A column of the data set that is not read."""
 
 
 class Options(NamedTuple):
@@ -61,8 +67,8 @@ class Options(NamedTuple):
 
 def _choice(name: str, prompt: str, options: Options, user: User, *, domain: str, seed: int) -> Item:
     """Return a question of a person with its options, placed by seed."""
-    item = comparison(name, prompt, options.right, options.wrong, seed=seed)
-    return replace(item, cluster=user.id, user=user, domain=domain or "all")
+    item = comparison(name, prompt, options.right, options.wrong, seed=seed, domain=domain or "all")
+    return replace(item, cluster=user.id, user=user)
 
 
 def _value(cell: object) -> object:
@@ -111,13 +117,10 @@ class MemoryRow(Part):
     correct_answer: Text
     shared_context_id: Id
     end_index_in_shared_context: Annotated[int, Field(ge=0)]
-    stereotypical: Unread = None
-    context_length_in_tokens: Unread = None
-    context_length_in_letters: Unread = None
-    distance_to_ref_in_blocks: Unread = None
-    distance_to_ref_in_tokens: Unread = None
-    num_irrelevant_tokens: Unread = None
-    distance_to_ref_proportion_in_context: Unread = None
+    unread = (
+        *("stereotypical", "context_length_in_tokens", "context_length_in_letters", "distance_to_ref_in_blocks"),
+        *("distance_to_ref_in_tokens", "num_irrelevant_tokens", "distance_to_ref_proportion_in_context"),
+    )
 
 
 class MemoryRow2(Part):
@@ -131,17 +134,10 @@ class MemoryRow2(Part):
     chat_history_128k_link: Label = ""
     pref_type: Label = ""
     topic_query: Label = ""
-    topic_preference: Unread = None
-    preference: Unread = None
-    prev_pref: Unread = None
-    updated: Unread = None
-    who: Unread = None
-    sensitive_info: Unread = None
-    conversation_scenario: Unread = None
-    related_conversation_snippet: Unread = None
-    raw_persona_file: Unread = None
-    short_persona: Unread = None
-    expanded_persona: Unread = None
+    unread = (
+        *("topic_preference", "preference", "prev_pref", "updated", "who", "sensitive_info", "conversation_scenario"),
+        *("related_conversation_snippet", "raw_persona_file", "short_persona", "expanded_persona"),
+    )
 
 
 class History(NamedTuple):
@@ -159,25 +155,21 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `personamem[,version=2][,size=128k]` (the hub) or `personamem:PATH`."""
     version, size = word_of(spec, "version", tuple(HUBS)), word_of(spec, "size", SIZES)
     users, dirt = users_of(spec), dirt_of(spec)
-    if spec.target and (of_hub := sorted(spec.options.keys() & {"version", "revision"})):
-        raise SpecError(f"benchmark {str(spec)!r}: {of_hub[0]}= is for the hub, and this is a path; leave it out")
     patterns = {
         "1": [f"questions_{size}.csv", f"shared_contexts_{size}.jsonl"],
         "2": [BENCHMARK, f"data/chat_history_{size}/*"],
     }
-    path = local_path(spec.target) if spec.target else None
+    path = target_path(spec, "version", "revision") if spec.target else None
     folder = path or hub_snapshot(HUBS[version], spec.options.get("revision", ""), patterns[version])
     file = _questions(folder, size)
     reader = _Reader(file, size, seed, dirt)
-    items = [item for item in read_each([Source(file)], reader.item, dirt) if in_part(item.cluster, users)]
-    if not items:
-        raise BenchmarkError(f"{visible(str(file))}: found no item of users={users}, wanted at least one")
+    items = items_in_part(read_each([Source(file)], reader.item, dirt), users, f"{visible(str(file))}: ")
     if path is None:
         name = ".".join([CARD.name, *(["v2"] * (version == "2")), *([size] * (size != SIZES[0]))])
         card = replace(CARD, name=name, source=f"hub: {HUBS[version]} ({size})", revision=folder.name)
     else:
         card = unclaimed(CARD, path)
-    return Benchmark(dirt.onto(with_split(card, users)), tuple(items), seed)
+    return Benchmark(dirt.onto(with_split(card, users)), items, seed)
 
 
 def _questions(path: Path, size: str) -> Path:
@@ -204,9 +196,7 @@ class _Reader:
     def item(self, raw: Mapping[str, object], location: Place, _domain: str) -> Item:
         """Return the item of a row."""
         item = self._second(raw, location) if "user_query" in raw else self._first(raw, location)
-        if item.id in self._ids:
-            actual = f"{describe(item.id)} again (first at {self._ids[item.id]})"
-            raise location.refuse("question_id", found=actual, wanted="an id of its own")
+        refuse_again(item.id, self._ids, location, field="question_id")
         self._ids[item.id] = location
         return item
 

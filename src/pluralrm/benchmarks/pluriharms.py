@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
-from pluralrm.benchmarks.preferences import in_part, users_of, with_split
+from pluralrm.benchmarks.preferences import items_in_part, users_of, with_split
 from pluralrm.benchmarks.ratings import RatedText, RatingTable, TextRating, rule_of
 from pluralrm.benchmarks.rows import Place, describe, read_rows, shortened, visible
 from pluralrm.benchmarks.sources import find_sources, local_path, read_each, unclaimed
@@ -67,9 +67,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
     person = spec.options.get("person", "")
     rows = list(read_each(files, lambda raw, location, _: _row(raw, location, person), dirt))
     table = _table(rows, _numbers(rows, spec), texts, dirt)
-    items = tuple(item for item in table.items(rule, seed=seed, dirt=dirt) if in_part(item.cluster, users))
-    if not items:
-        raise BenchmarkError(f"{path.name}: found no item of users={users}, wanted at least one")
+    items = items_in_part(table.items(rule, seed=seed, dirt=dirt), users, f"{path.name}: ")
     return Benchmark(dirt.onto(rule.onto(with_split(unclaimed(CARD, path), users))), items, seed)
 
 

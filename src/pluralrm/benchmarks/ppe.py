@@ -33,7 +33,7 @@ from pluralrm.benchmarks.sources import (
     find_sources,
     hub_snapshot,
     local_card,
-    local_path,
+    target_path,
     unclaimed,
 )
 from pluralrm.card import Card
@@ -126,9 +126,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
 
 
 def _local(spec: Spec, seed: int, dirt: Dirt) -> Benchmark:
-    if on_hub := sorted(spec.options.keys() & {"set", "revision"}):
-        raise SpecError(f"benchmark {str(spec)!r}: {on_hub[0]}= is for the hub, and this is a path; leave it out")
-    path = local_path(spec.target)
+    path = target_path(spec, "set", "revision")
     items = _read(find_sources(path, tuple(_OF_FILE)), seed, dirt)
     card = _card(items)
     name = HUMAN if card.rule == CARD_HUMAN.rule else "correctness"
@@ -205,14 +203,8 @@ def _question(row: PpeRow, location: Place, dirt: Dirt, seed: int) -> Item | Non
     if not {text.strip() for text in right.values()}.isdisjoint(text.strip() for text in wrong.values()):
         dirt.keep("questions with one text that is right and wrong")
     name = f"{row.question_id}:{row.model_name}" if row.model_name else row.question_id
-    item = comparison(name, row.prompt, right, wrong, seed=seed)
     tags = {**_tags(row), "model_name": row.model_name, "pairs": " ".join(_pairs(row, scores, location))}
-    return replace(
-        item,
-        preferred=None,
-        grades=tuple(float(name in right) for name in item.candidate_ids),
-        tags={name: value for name, value in tags.items() if value},
-    )
+    return comparison(name, row.prompt, right, wrong, seed=seed, tags=tags)
 
 
 def _pairs(row: PpeRow, scores: Sequence[float], location: Place) -> list[str]:

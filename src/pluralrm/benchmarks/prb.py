@@ -15,8 +15,9 @@ oracle fields. One LLM wrote both answers: for `chosen` it was told the aspects 
 to avoid them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
@@ -36,7 +37,7 @@ from pluralrm.benchmarks.preferences import (
 )
 from pluralrm.benchmarks.rows import Place
 from pluralrm.benchmarks.schema import Id, Label, Part, Text, as_tag
-from pluralrm.benchmarks.sources import Source, find_sources, hub_snapshot, local_card, local_path, read_checked
+from pluralrm.benchmarks.sources import Source, find_sources, hub_snapshot, local_card, read_checked, target_path
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import SpecError, did_you_mean
@@ -159,37 +160,10 @@ class PreferenceRow(Part):
 def load_personal_rb(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `personal-rb:PATH[,users=train|test]`, or of the hub with `set=prism` or `set=arena`."""
     users, dirt = users_of(spec), dirt_of(spec)
-    if not spec.target:
-        return _from_hub(spec, seed, dirt)
-    if on_hub := sorted(spec.options.keys() & {"set", "revision"}):
-        raise SpecError(f"benchmark {str(spec)!r}: {on_hub[0]}= is for the hub, and this is a path; leave it out")
-    path = local_path(spec.target)
-    items = items_of(read_choices(find_sources(path), PreferenceRow, _choices(dirt), dirt), users, seed, dirt)
-    card = local_card(PERSONAL_RB_CARD, path, [item.domain for item in items], {})
-    return Benchmark(dirt.onto(with_split(card, users)), items, seed)
-
-
-def _from_hub(spec: Spec, seed: int, dirt: Dirt) -> Benchmark:
-    name = spec.options.get("set", "")
-    if name not in PERSONAL_RB_HUB:
-        actual = f"set is {name!r}" if name else "found neither a path nor a set"
-        raise SpecError(
-            f"benchmark 'personal-rb': {actual}; wanted set=prism or set=arena.{did_you_mean(name, PERSONAL_RB_HUB)}"
-        )
-    folder = hub_snapshot(PERSONAL_RB_HUB[name], spec.options.get("revision", ""), ["*.parquet", "*.jsonl", "*.json"])
-    users = users_of(spec)
-    items = items_of(read_choices(find_sources(folder), PreferenceRow, _choices(dirt), dirt), users, seed, dirt)
-    card = replace(
-        PERSONAL_RB_CARD,
-        name=f"{PERSONAL_RB_CARD.name}-{name}",
-        source=f"hub: {PERSONAL_RB_HUB[name]}",
-        revision=folder.name,
-    )
-    return Benchmark(dirt.onto(with_split(card, users)), items, seed)
-
-
-def _choices(dirt: Dirt) -> Callable[[PreferenceRow, Place, int], list[LabelledChoice]]:
-    """Return what makes the choice of a row, and names the columns that are neither read nor of the format."""
+    if spec.target:
+        folder, card = target_path(spec, "set", "revision"), PERSONAL_RB_CARD
+    else:
+        folder, card = _from_hub(spec)
 
     def choices(row: PreferenceRow, location: Place, number: int) -> list[LabelledChoice]:
         for name in row.__pydantic_extra__:
@@ -197,7 +171,23 @@ def _choices(dirt: Dirt) -> Callable[[PreferenceRow, Place, int], list[LabelledC
                 dirt.ignore(name)
         return _choice(row, location, number)
 
-    return choices
+    items = items_of(read_choices(find_sources(folder), PreferenceRow, choices, dirt), users, seed, dirt)
+    if spec.target:
+        card = local_card(card, folder, [item.domain for item in items], {})
+    return Benchmark(dirt.onto(with_split(card, users)), items, seed)
+
+
+def _from_hub(spec: Spec) -> tuple[Path, Card]:
+    name = spec.options.get("set", "")
+    if name not in PERSONAL_RB_HUB:
+        actual = f"set is {name!r}" if name else "found neither a path nor a set"
+        raise SpecError(
+            f"benchmark 'personal-rb': {actual}; wanted set=prism or set=arena.{did_you_mean(name, PERSONAL_RB_HUB)}"
+        )
+    hub = PERSONAL_RB_HUB[name]
+    folder = hub_snapshot(hub, spec.options.get("revision", ""), ["*.parquet", "*.jsonl", "*.json"])
+    name = f"{PERSONAL_RB_CARD.name}-{name}"
+    return folder, replace(PERSONAL_RB_CARD, name=name, source=f"hub: {hub}", revision=folder.name)
 
 
 def _choice(row: PreferenceRow, location: Place, number: int) -> list[LabelledChoice]:

@@ -13,12 +13,12 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator
 
-from pluralrm.benchmarks import placed
+from pluralrm.benchmarks.dataset import judgment
 from pluralrm.benchmarks.dirt import Dirt
 from pluralrm.benchmarks.promises import plain
 from pluralrm.benchmarks.rows import Place, visible
 from pluralrm.benchmarks.schema import Part, PartT, Text, checked, wanted
-from pluralrm.benchmarks.sources import Source, read_each
+from pluralrm.benchmarks.sources import Source, read_each, refuse_again
 from pluralrm.card import Card
 from pluralrm.core import ContextPair, Item, User
 from pluralrm.errors import BenchmarkError, SpecError, did_you_mean
@@ -95,9 +95,7 @@ def read_choices(
     def new(raw: Mapping[str, object], location: Place, _domain: str) -> Sequence[LabelledChoice]:
         choices = make(checked(model, raw, location, dirt), location, dirt.rows + 1)
         for choice in choices:
-            if choice.id in seen:
-                first = seen[choice.id]
-                raise location.refuse("id", found=f"{choice.id!r} again (first at {first})", wanted="an id of its own")
+            refuse_again(choice.id, seen, location)
         seen.update((choice.id, location) for choice in choices)
         dirt.read(PREFERENCES, len(choices))
         return choices
@@ -181,6 +179,14 @@ def in_part(user: str, users: Users) -> bool:
     return users == "all" or (random.Random(f"users:{user}").random() < TRAIN_SHARE) == (users == "train")
 
 
+def items_in_part(items: Iterable[Item], users: Users, file: str = "") -> tuple[Item, ...]:
+    """Return the items of a part of the users; none is a BenchmarkError, which begins with the `file`."""
+    kept = tuple(item for item in items if in_part(item.cluster, users))
+    if not kept:
+        raise BenchmarkError(f"{file}found no item of users={users}, wanted at least one")
+    return kept
+
+
 def _pairs(person: _Person, dirt: Dirt, *, drop: bool) -> tuple[ContextPair, ...]:
     """Return the context pairs that hold no preferred answer of the same user's items."""
     items = {plain(choice.preferred): choice for choice in person.asked}
@@ -198,16 +204,7 @@ def _pairs(person: _Person, dirt: Dirt, *, drop: bool) -> tuple[ContextPair, ...
 
 
 def _item(choice: LabelledChoice, user: User, seed: int) -> Item:
-    answers = {"chosen": choice.preferred, "rejected": choice.other, **choice.others}
-    order = placed(answers, choice.id, seed)
-    return Item(
-        id=choice.id,
-        prompt=choice.prompt,
-        candidates=tuple(answers[key] for key in order),
-        preferred=order.index("chosen"),
-        cluster=user.id,
-        domain=choice.domain,
-        candidate_ids=tuple(order),
-        user=user,
-        tags=choice.tags,
-    )
+    others = {"rejected": choice.other, **choice.others}
+    answers = {"chosen": (choice.preferred, 1.0), **{name: (text, 0.0) for name, text in others.items()}}
+    item = judgment(choice.id, choice.prompt, answers, seed=seed, domain=choice.domain, user=user)
+    return replace(item, tags=choice.tags)

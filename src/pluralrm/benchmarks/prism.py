@@ -48,12 +48,12 @@ from pluralrm.benchmarks.sources import (
     find_sources,
     hub_snapshot,
     local_card,
-    local_path,
     read_each,
+    refuse_again,
+    target_path,
 )
 from pluralrm.card import Card
 from pluralrm.core import Benchmark
-from pluralrm.errors import SpecError
 from pluralrm.specs import Spec
 
 HUB = "HannahRoseKirk/prism-alignment"
@@ -80,10 +80,8 @@ class Utterance(Part):
     content: Label
     score: float | None = None
     if_chosen: bool | None = None
-    # In the data set and not read; the names of models least of all: nothing here may know them.
-    within_turn_id: object = None
-    model_provider: object = None
-    model_name: object = None
+    # The names of models least of all: nothing here may know them.
+    unread = ("within_turn_id", "model_provider", "model_name")
 
 
 class ConversationRow(Part):
@@ -93,16 +91,10 @@ class ConversationRow(Part):
     user_id: Id
     conversation_type: Label = ""
     conversation_history: list[Utterance]
-    # In the data set and not read.
-    opening_prompt: object = None
-    conversation_turns: object = None
-    performance_attributes: object = None
-    choice_attributes: object = None
-    open_feedback: object = None
-    generated_datetime: object = None
-    timing_duration_s: object = None
-    timing_duration_mins: object = None
-    included_in_balanced_subset: object = None
+    unread = (
+        *("opening_prompt", "conversation_turns", "performance_attributes", "choice_attributes", "open_feedback"),
+        *("generated_datetime", "timing_duration_s", "timing_duration_mins", "included_in_balanced_subset"),
+    )
 
 
 class SurveyRow(Part):
@@ -121,16 +113,12 @@ _BOOKKEEPING = ("consent", "generated_", "included_in_", "num_", "order_", "surv
 def load(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `prism` (the hub; `revision=`) or `prism:PATH`; `users=train|test`, `answers=all`."""
     users, answers, dirt = users_of(spec), word_of(spec, "answers", ("pair", "all")), dirt_of(spec)
-    path = local_path(spec.target) if spec.target else None
-    if path is not None and "revision" in spec.options:
-        raise SpecError(f"benchmark {str(spec)!r}: revision= is for the hub, and this is a path; leave it out")
+    path = target_path(spec, "revision") if spec.target else None
     folder = path or hub_snapshot(HUB, spec.options.get("revision", ""), [FILE, SURVEY])
     talks: dict[str, Place] = {}
 
     def choices_of(row: ConversationRow, location: Place, _number: int) -> list[LabelledChoice]:
-        if row.conversation_id in talks:
-            actual = f"{row.conversation_id!r} again (first at {talks[row.conversation_id]})"
-            raise location.refuse("conversation_id", found=actual, wanted="an id of its own")
+        refuse_again(row.conversation_id, talks, location, field="conversation_id")
         batch = _choices(row, location, dirt, everything=answers == "all")
         talks[row.conversation_id] = location
         return batch
@@ -154,9 +142,7 @@ def _traits(path: Path, dirt: Dirt) -> Mapping[str, Mapping[str, str]]:
 
     def declared(raw: Mapping[str, object], location: Place, _domain: str) -> tuple[str, Mapping[str, str]]:
         row = checked(SurveyRow, raw, location, dirt)
-        if row.user_id in people:
-            actual = f"{row.user_id!r} again (first at {people[row.user_id]})"
-            raise location.refuse("user_id", found=actual, wanted="one row per person")
+        refuse_again(row.user_id, people, location, field="user_id", wanted="one row per person")
         people[row.user_id] = location
         return row.user_id, dict(_declared(row.__pydantic_extra__))
 

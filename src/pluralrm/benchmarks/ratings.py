@@ -25,7 +25,7 @@ from hashlib import blake2b
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
-from pluralrm.benchmarks import placed
+from pluralrm.benchmarks.dataset import judgment
 from pluralrm.benchmarks.dirt import Dirt, free_id
 from pluralrm.benchmarks.preferences import word_of
 from pluralrm.benchmarks.rows import Place, describe
@@ -210,19 +210,9 @@ class RatingTable:
         return False
 
     def _item(self, name: str, user: User, ratings: Mapping[str, TextRating], *, seed: int) -> Item:
-        order = placed(ratings, name, seed)
-        text = self.texts[order[0]]
+        text = self.texts[next(iter(ratings))]
         common = set.intersection(*(set(rating.tags.items()) for rating in ratings.values()))
-        return Item(
-            id=name,
-            prompt=text.prompt or self.question,
-            candidates=tuple(self.texts[each].text for each in order),
-            preferred=None,
-            grades=tuple(ratings[each].value for each in order),
-            cluster=user.id,
-            domain=text.domain,
-            candidate_ids=tuple(order),
-            user=user,
-            tags=dict(sorted(common)),
-            prompt_id="" if text.prompt else "|".join(sorted(ratings)),
-        )
+        answers = {each: (self.texts[each].text, rating.value) for each, rating in ratings.items()}
+        prompt, tags = text.prompt or self.question, dict(sorted(common))
+        item = judgment(name, prompt, answers, seed=seed, domain=text.domain, user=user, tags=tags)
+        return item if text.prompt else replace(item, prompt_id="|".join(sorted(ratings)))

@@ -9,7 +9,7 @@ One row, shortened (hub: allenai/reward-bench, split `filtered`; prior sets: all
 section; the tags `subset`, `chosen_model` and `rejected_model` are columns. Items with one prompt are one cluster.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -106,10 +106,11 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
         raise SpecError(f"benchmark {str(spec)!r}: prior= is for the hub; a folder may hold files of the prior sets")
     data = _CORE_SET._replace(counts=(_COUNTS,), hubs={**_CORE_SET.hubs, PRIOR_HUB: _PRIOR_FILES})
 
-    def read(sources: Sequence[Source], dirt: Dirt) -> Sequence[Item]:
-        return list(read_items(sources, RewardBenchRow, lambda row, location, _: [_item(row, location, seed)], dirt))
+    def items(row: RewardBenchRow, location: Place, _domain: str) -> list[Item]:
+        return [_item(row, location, seed)]
 
-    return load_dataset(spec, seed, data if prior else _CORE_SET, read)
+    data = data if prior else _CORE_SET
+    return load_dataset(spec, seed, data, lambda sources, dirt: read_items(sources, RewardBenchRow, items, dirt))
 
 
 def _item(row: RewardBenchRow, location: Place, seed: int) -> Item:
@@ -118,16 +119,14 @@ def _item(row: RewardBenchRow, location: Place, seed: int) -> Item:
         raise location.refuse("subset", found=describe(row.subset), wanted=hint)
     differ([row.chosen], [row.rejected], location)
     tags = {"subset": row.subset, "chosen_model": row.chosen_model, "rejected_model": row.rejected_model}
-    return replace(
-        comparison(
-            f"{row.subset}/{row.id}",
-            conversation(row.prompt),
-            {"chosen": row.chosen},
-            {"rejected": row.rejected},
-            seed=seed,
-        ),
+    return comparison(
+        f"{row.subset}/{row.id}",
+        conversation(row.prompt),
+        {"chosen": row.chosen},
+        {"rejected": row.rejected},
+        seed=seed,
         domain=_SECTION[row.subset],
-        tags={name: value for name, value in tags.items() if value},
+        tags=tags,
     )
 
 
@@ -191,10 +190,10 @@ class RewardBench2Row(BenchmarkRow):
 def load_2(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `rewardbench2` (the hub) or `rewardbench2:PATH`, candidates placed by seed."""
 
-    def read(sources: Sequence[Source], dirt: Dirt) -> Sequence[Item]:
-        return list(read_items(sources, RewardBench2Row, lambda row, location, _: [_item_2(row, location, seed)], dirt))
+    def items(row: RewardBench2Row, location: Place, _domain: str) -> list[Item]:
+        return [_item_2(row, location, seed)]
 
-    return load_dataset(spec, seed, _SET_2, read)
+    return load_dataset(spec, seed, _SET_2, lambda sources, dirt: read_items(sources, RewardBench2Row, items, dirt))
 
 
 def _item_2(row: RewardBench2Row, location: Place, seed: int) -> Item:
@@ -206,13 +205,14 @@ def _item_2(row: RewardBench2Row, location: Place, seed: int) -> Item:
     differ(row.chosen, row.rejected, location)
     chosen = {f"chosen{number}": text for number, text in enumerate(row.chosen, 1)}
     rejected = {f"rejected{number}": text for number, text in enumerate(row.rejected, 1)}
-    item = comparison(f"{row.subset}/{row.id}", row.prompt, chosen, rejected, seed=seed)
+    tags = {"id": row.id}
+    item = comparison(f"{row.subset}/{row.id}", row.prompt, chosen, rejected, seed=seed, domain=row.subset, tags=tags)
     if row.subset != TIES:
-        return replace(item, domain=row.subset, tags={"id": row.id})
+        return item
     kind, _, number = row.id.partition(":")
     if kind not in {"ref", "tied"} or not number:
         raise location.refuse("id", found=describe(row.id), wanted="ref:N or tied:N, as Ties has")
-    return replace(item, domain=TIES, cluster=f"ties-{number}", tags={"id": row.id, "kind": kind, "pair": number})
+    return replace(item, cluster=f"ties-{number}", tags={**tags, "kind": kind, "pair": number})
 
 
 # ---- RM-Bench
@@ -270,13 +270,12 @@ class RmBenchRow(BenchmarkRow):
 def load_rm_bench(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `rm-bench` (the hub) or `rm-bench:PATH`, candidates placed by seed."""
 
-    def read(sources: Sequence[Source], dirt: Dirt) -> Sequence[Item]:
+    def items(row: RmBenchRow, location: Place, part: str) -> list[Item]:
+        return _items(row, location, part, seed)
+
+    def read(sources: Sequence[Source], dirt: Dirt) -> Iterable[Item]:
         total = [source for source in sources if source.domain == "total"]  # holds the rows of all other files
-        return list(
-            read_items(
-                total or sources, RmBenchRow, lambda row, location, part: _items(row, location, part, seed), dirt
-            )
-        )
+        return read_items(total or sources, RmBenchRow, items, dirt)
 
     return load_dataset(spec, seed, _RM_BENCH_SET, read)
 
@@ -304,9 +303,5 @@ def _pair(record: str, row: RmBenchRow, styles: tuple[int, int], *, part: str, s
     }
     name = f"{record}/{STYLES[better]}-{STYLES[worse]}"
     chosen, rejected = {"chosen": row.chosen[better]}, {"rejected": row.rejected[worse]}
-    return replace(
-        comparison(name, row.prompt, chosen, rejected, seed=seed),
-        cluster=record,
-        domain=part.partition("-")[0],
-        tags=tags,
-    )
+    domain = part.partition("-")[0]
+    return replace(comparison(name, row.prompt, chosen, rejected, seed=seed, domain=domain, tags=tags), cluster=record)

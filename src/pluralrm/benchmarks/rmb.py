@@ -79,10 +79,10 @@ class RmbRow(Part):
 def load(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `rmb:PATH`: the folder RMB_dataset, a part of it or a file; candidates placed by seed."""
 
-    def read(sources: Sequence[Source], dirt: Dirt) -> Sequence[Item]:
-        return list(read_items(sources, RmbRow, lambda row, location, goal: [_item(row, location, goal, seed)], dirt))
+    def items(row: RmbRow, location: Place, goal: str) -> list[Item]:
+        return [_item(row, location, goal, seed)]
 
-    return load_dataset(spec, seed, _SET, read)
+    return load_dataset(spec, seed, _SET, lambda sources, dirt: read_items(sources, RmbRow, items, dirt))
 
 
 def _item(row: RmbRow, location: Place, of_file: str, seed: int) -> Item:
@@ -96,13 +96,14 @@ def _item(row: RmbRow, location: Place, of_file: str, seed: int) -> Item:
     names = ["rejected"] if kind == PAIRS else [f"loser{number}" for number in range(1, len(losers) + 1)]
     answers = {key: loser.answer for key, loser in zip(names, losers, strict=True)}
     category = "/".join(steps[steps.index(goal) + 1 :]) if goal in steps else ""
-    tags = {"goal": goal, "set": kind, **({"category": category} if category else {})}
-    return replace(
-        comparison(
-            f"{goal}/{kind}/{name}", conversation(row.conversation_input), {"chosen": best.answer}, answers, seed=seed
-        ),
+    return comparison(
+        f"{goal}/{kind}/{name}",
+        conversation(row.conversation_input),
+        {"chosen": best.answer},
+        answers,
+        seed=seed,
         domain=f"{goal}, {kind}",
-        tags=tags,
+        tags={"goal": goal, "set": kind, "category": category},
     )
 
 
@@ -162,11 +163,8 @@ class SolutionRow(Part):
 
 def load_rewardmath(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `rewardmath:PATH`, candidates placed by seed."""
-
-    def read(sources: Sequence[Source], dirt: Dirt) -> Sequence[Item]:
-        return _items(sources, seed, dirt)
-
-    return load_dataset(spec, seed, Dataset(REWARDMATH_CARD, ({DOMAIN: 483},), domains=(REWARDMATH_FILE,)), read)
+    data = Dataset(REWARDMATH_CARD, ({DOMAIN: 483},), domains=(REWARDMATH_FILE,))
+    return load_dataset(spec, seed, data, lambda sources, dirt: _items(sources, seed, dirt))
 
 
 def _items(sources: Sequence[Source], seed: int, dirt: Dirt) -> list[Item]:
@@ -208,11 +206,6 @@ def _problem(name: str, rows: Sequence[tuple[SolutionRow, Place]], chosen: str, 
     right = {chosen: texts.pop(chosen)}
     first, location = rows[0]
     differ(right.values(), texts.values(), location, "eval_solution")
-    item = comparison(name, first.problem, right, texts, seed=seed)
     tags = {"subject": first.subject.strip(), "level": "" if first.level is None else as_tag(first.level)}
-    return replace(
-        item,
-        domain=DOMAIN,
-        tags={name: value for name, value in tags.items() if value},
-        oracle=Oracle(reference=first.answer) if first.answer.strip() else None,
-    )
+    item = comparison(name, first.problem, right, texts, seed=seed, domain=DOMAIN, tags=tags)
+    return replace(item, oracle=Oracle(reference=first.answer)) if first.answer.strip() else item

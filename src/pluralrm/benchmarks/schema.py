@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from types import UnionType
-from typing import Annotated, Literal, NamedTuple, NoReturn, TypeVar, Union, get_args, get_origin
+from typing import Annotated, ClassVar, Literal, NamedTuple, NoReturn, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -99,9 +99,10 @@ def as_tag(value: JsonValue) -> str:
 
 
 class Part(BaseModel):
-    """An object inside a row."""
+    """An object inside a row; the keys `unread` are of the format, and nothing reads them."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    unread: ClassVar[tuple[str, ...]] = ()
 
 
 class BenchmarkRow(Part):
@@ -158,7 +159,7 @@ def _shape(model: type[Part]) -> _Shape:
     fields = model.model_fields
     inner = ((name, _part(field.annotation)) for name, field in fields.items())
     return _Shape(
-        None if model.model_config.get("extra") == "allow" else frozenset(fields),
+        None if model.model_config.get("extra") == "allow" else frozenset((*fields, *model.unread)),
         tuple(name for name, field in fields.items() if any(isinstance(mark, _Expected) for mark in field.metadata)),
         tuple((name, _shape(part)) for name, part in inner if part is not None),
     )
@@ -233,7 +234,7 @@ def _keys_at(model: type[Part], steps: Sequence[int | str]) -> list[str]:
     for step in steps:
         if isinstance(step, str):
             model = _part(model.model_fields[step].annotation) or model
-    return list(model.model_fields)
+    return [*model.model_fields, *model.unread]
 
 
 def _takes_null(model: type[Part], steps: Sequence[int | str]) -> bool:

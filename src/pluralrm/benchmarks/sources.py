@@ -20,10 +20,11 @@ from pluralrm.benchmarks.schema import RowT, checked
 from pluralrm.card import Card
 from pluralrm.core import Item
 from pluralrm.digests import digest_list
-from pluralrm.errors import BenchmarkError, MissingExtraError, RowError
+from pluralrm.errors import BenchmarkError, MissingExtraError, RowError, SpecError
 from pluralrm.files import replace_file
 from pluralrm.folders import default_cache, hub_failures
 from pluralrm.labels import is_one_hot
+from pluralrm.specs import Spec
 
 FILE = "published.json"
 
@@ -110,6 +111,13 @@ def local_path(text: str) -> Path:
     if not exists(path):
         raise BenchmarkError(f"no such file or folder: {visible(text)}; for names see 'pluralrm list benchmarks'")
     return path
+
+
+def target_path(spec: Spec, *of_hub: str) -> Path:
+    """Return the path that a spec names, which must have none of the keys that are for the hub."""
+    if keys := sorted(spec.options.keys() & set(of_hub)):
+        raise SpecError(f"benchmark {str(spec)!r}: {keys[0]}= is for the hub, and this is a path; leave it out")
+    return local_path(spec.target)
 
 
 def find_sources(path: Path, domains: Sequence[str] = (), *, split: str = "") -> list[Source]:
@@ -223,14 +231,20 @@ def read_checked(
 
     def new(raw: Mapping[str, object], location: Place, domain: str) -> MadeT:
         row = checked(model, raw, location, dirt)
-        if row.id in seen:
-            actual = f"{describe(row.id)} again (first at {seen[row.id]})"
-            raise location.refuse("id", found=actual, wanted="an id of its own")
+        refuse_again(row.id, seen, location)
         result = make(row, location, domain)
         seen[row.id] = location
         return result
 
     yield from read_each(sources, new, dirt or Dirt())
+
+
+def refuse_again(
+    name: str, seen: Mapping[str, Place], location: Place, *, field: str = "id", wanted: str = "an id of its own"
+) -> None:
+    """Raise a RowError where a name stood in a row before."""
+    if name in seen:
+        raise location.refuse(field, found=f"{describe(name)} again (first at {seen[name]})", wanted=wanted)
 
 
 def read_each(

@@ -11,7 +11,7 @@ in a file or folder are left out and counted. The domain is the category: knowle
 `source`, `original_id`, `response_model`. Pairs on one question are one cluster.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -94,8 +94,8 @@ def _item(row: JudgeBenchRow, location: Place, seed: int) -> Item:
     right, wrong = answers if row.label == "A>B" else reversed(answers)
     differ([answers[right]], [answers[wrong]], location, "response_B")
     tags = {"source": row.source, "original_id": row.original_id or "", "response_model": row.response_model}
-    item = comparison(row.pair_id, row.question, {right: answers[right]}, {wrong: answers[wrong]}, seed=seed)
-    return replace(item, domain=category, tags={name: value for name, value in tags.items() if value})
+    chosen, rejected = {right: answers[right]}, {wrong: answers[wrong]}
+    return comparison(row.pair_id, row.question, chosen, rejected, seed=seed, domain=category, tags=tags)
 
 
 _BEGINNINGS = ", ".join(CATEGORIES)
@@ -141,13 +141,12 @@ class LlmbarRow(Part):
 def load_llmbar(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `llmbar:PATH`: the folder Dataset/LLMBar, a subset's folder or its dataset.json."""
 
-    def read(sources: Sequence[Source], dirt: Dirt) -> Sequence[Item]:
+    def items(row: LlmbarRow, location: Place, subset: str) -> list[Item]:
+        return [_instance(row, location, subset or "all", seed)]
+
+    def read(sources: Sequence[Source], dirt: Dirt) -> Iterable[Item]:
         files = [source for source in sources if source.file.name == FILE] or sources
-        return list(
-            read_items(
-                files, LlmbarRow, lambda row, location, subset: [_instance(row, location, subset or "all", seed)], dirt
-            )
-        )
+        return read_items(files, LlmbarRow, items, dirt)
 
     return load_dataset(spec, seed, Dataset(LLMBAR_CARD, (LLMBAR_COUNTS,), domains=tuple(LLMBAR_COUNTS)), read)
 
@@ -156,6 +155,5 @@ def _instance(row: LlmbarRow, location: Place, subset: str, seed: int) -> Item:
     answers = {"output_1": row.output_1, "output_2": row.output_2}
     better, other = answers if row.label == 1 else reversed(answers)
     differ([answers[better]], [answers[other]], location, "output_2")
-    name = f"{subset}/{location.line}"
-    item = comparison(name, row.input, {better: answers[better]}, {other: answers[other]}, seed=seed)
-    return replace(item, domain=subset)
+    chosen, rejected = {better: answers[better]}, {other: answers[other]}
+    return comparison(f"{subset}/{location.line}", row.input, chosen, rejected, seed=seed, domain=subset)

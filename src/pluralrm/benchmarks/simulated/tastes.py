@@ -8,7 +8,7 @@ draw (a softmax over the candidates, for more than two): P(j) = exp(sharpness * 
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from itertools import combinations, product
 from math import nan
@@ -86,26 +86,11 @@ QUESTIONS = 144
 def read_settings(spec: Spec) -> SimulationSettings:
     """Return the settings in a spec; a key that is unknown, given twice or out of range is a SpecError."""
     chosen = _options(spec)
-    settings = SimulationSettings(
-        users=_whole(chosen, "users"),
-        items=_whole(chosen, "items"),
-        posts=_whole(chosen, "posts"),
-        pairs=_whole(chosen, "pairs"),
-        candidates=_whole(chosen, "candidates"),
-        domains=_whole(chosen, "domains"),
-        cares=_whole(chosen, "cares"),
-        noise=_number(chosen, "noise"),
-        chatter=_number(chosen, "chatter"),
-        sharpness=_number(chosen, "sharpness"),
-        crowd=_number(chosen, "crowd"),
-        seed=_whole(chosen, "seed"),
-        leak=_number(chosen, "leak"),
-        general=_number(chosen, "general"),
-        crossed=_whole(chosen, "crossed"),
-        groups=_whole(chosen, "groups"),
-        alike=_number(chosen, "alike"),
-        repeats=_number(chosen, "repeats"),
-    )
+    numbers = {
+        field.name: _whole(chosen, field.name) if isinstance(field.default, int) else _number(chosen, field.name)
+        for field in fields(SimulationSettings)
+    }
+    settings = SimulationSettings(**numbers)  # type: ignore[arg-type] # each number has its field's type
     if settings.items + settings.pairs > QUESTIONS:
         actual = f"items={settings.items} and pairs={settings.pairs}"
         raise SpecError(f"simulated: found {actual}, wanted at most {QUESTIONS} together: there are no more questions.")
