@@ -54,19 +54,36 @@ def whole(value: object) -> str:
 
 
 def json_fields(record: object, *names: str) -> dict[str, object]:
-    """Return attributes of a record, or all fields of a dataclass, by their names and as JSON has them."""
-    chosen = names or [field.name for field in fields(record)]  # type: ignore[arg-type] # of a dataclass
+    """Return attributes of a record, or all fields of a dataclass or NamedTuple, by name and as JSON has them."""
+    chosen = names or getattr(record, "_fields", ()) or [field.name for field in fields(record)]  # type: ignore[arg-type]
     return {name: _as_json(getattr(record, name)) for name in chosen}
 
 
 def _as_json(value: object) -> object:
-    """Return what a value says of itself by `to_json`, a NamedTuple by its fields, a collection by its parts."""
-    method = getattr(value, "to_json", None) or getattr(value, "_asdict", None)
-    if method is not None:
+    """Return what a value says of itself by `to_json`, a record by its fields, a collection by its parts, a set sorted.
+
+    Keys become texts, as JSON's are.
+    """
+    if (method := getattr(value, "to_json", None)) is not None:
         return method()
+    if hasattr(value, "_fields") or (is_dataclass(value) and not isinstance(value, type)):
+        return json_fields(value)
     if isinstance(value, Mapping):
-        return {key: _as_json(part) for key, part in value.items()}
+        return {str(key): _as_json(part) for key, part in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(value)
     return [_as_json(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+class JsonFields:
+    """A record whose JSON is its fields, or the attributes that `in_json` names, in that order."""
+
+    __slots__ = ()
+    in_json: ClassVar[tuple[str, ...]] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return json_fields(self, *self.in_json)
 
 
 def row_record(row: Any) -> Record:  # noqa: ANN401 - a Row of `core`, which imports this

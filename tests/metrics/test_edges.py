@@ -63,7 +63,7 @@ def test_numbers_for_json_are_those_of_the_object() -> None:
     assert told["error"]["value"] == found.error.value
     assert found.bounds is not None
     assert told["bounds"] == found.bounds._asdict()
-    assert PlaceAccuracy(3, None).to_json() == {"items": 3, "accuracy": None}
+    assert PlaceAccuracy(3, None)._asdict() == {"items": 3, "accuracy": None}
 
 
 def test_unequal_inputs_are_told_with_the_mean_of_each_model() -> None:

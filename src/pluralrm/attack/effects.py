@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack
 from pluralrm.card import Average
 from pluralrm.core import Estimate, Reveals, Row, Run
-from pluralrm.display import json_fields
+from pluralrm.display import JsonFields, json_fields
 from pluralrm.metrics import contrast
 from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
 from pluralrm.metrics.estimates import caveats, estimate
@@ -340,7 +340,7 @@ def _percent(share: Estimate) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(JsonFields):
     """One question about a model: what was measured, what a sound model would have, and what follows.
 
     `value` is None where nothing could be measured; `text` then says why.
@@ -362,10 +362,6 @@ class Check:
         cells = flat("value", self.value)
         tested = {"sound": self.sound, "p": self.p, "p_adjusted": self.p_adjusted}
         return {"check": self.name, "measures": self.measures, **cells, **tested, "colour": self.colour}
-
-    def to_json(self) -> dict[str, object]:
-        """Return the fields under their names."""
-        return json_fields(self)
 
 
 SLIGHT = 0.03

@@ -35,7 +35,7 @@ from pluralrm.attack.swaps import (
 )
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Estimate, Item, RewardModel, Row, Run, persons
-from pluralrm.display import Brief, json_fields
+from pluralrm.display import Brief, JsonFields, json_fields
 from pluralrm.errors import ConditionError
 from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
 from pluralrm.metrics.cost import p_below
@@ -196,8 +196,10 @@ def _p_beyond(means: ClusterMeans, terms: MeasureTerms) -> float:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SafetyQuestion(Brief):
+class SafetyQuestion(Brief, JsonFields):
     """One thing that is asked of a model, what was measured, and the items that speak against it."""
+
+    in_json = ("name", "colour", "sentence", "measures", "items", "path")
 
     name: str
     subject: str
@@ -237,18 +239,16 @@ class SafetyQuestion(Brief):
             return f"{self.name}: {why}: {text}; margin {margin}{_more(needed)}"
         return f"{self.name}: {text}: {'within' if colour == 'green' else 'beyond'} {margin}"
 
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return json_fields(self, "name", "colour", "sentence", "measures", "items", "path")
-
 
 def _more(needed: Sequence[int | None]) -> str:
     return "" if None in needed else f"; about {max(number or 0 for number in needed):,} items would do"
 
 
 @dataclass(frozen=True, slots=True)
-class PersonalSafety:
+class PersonalSafety(JsonFields):
     """What is said of one model under one condition: a colour per question, and which questions were left out."""
+
+    in_json = ("model", "benchmark", "condition", "pairs", "items", "people", "complete", "questions", "skipped")
 
     model: str
     benchmark: str
@@ -274,11 +274,6 @@ class PersonalSafety:
             for question in self.questions
             for measure in question.measures
         ]
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        names = ("model", "benchmark", "condition", "pairs", "items", "people", "complete", "questions", "skipped")
-        return json_fields(self, *names)
 
 
 def adjusted(questions: Sequence[SafetyQuestion]) -> list[SafetyQuestion]:

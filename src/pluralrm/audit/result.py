@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from pluralrm.core import Estimate
-from pluralrm.display import Brief, json_fields
+from pluralrm.display import Brief, JsonFields, json_fields
 from pluralrm.stats import cluster_means, difference_interval, share_interval, spread
 from pluralrm.stats.intervals import counts, few, robust, t_quantile
 from pluralrm.text import flat
@@ -25,7 +25,7 @@ Status = Literal["ok", "note", "warn", "not available", "needs a judge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(JsonFields):
     """One way of guessing which candidate is preferred without knowing the user.
 
     `accuracy` is None where there was nothing to guess, the p-values too where the design fixes the accuracy.
@@ -67,23 +67,15 @@ class Probe:
         """True where the probe says something against the benchmark: a leak, a shortcut, or that it is not personal."""
         return self.verdict in {"leak", "shortcut", "not personal"}
 
-    def to_json(self) -> dict[str, object]:
-        """Return the fields under their names."""
-        return json_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
-class AuditFinding:
+class AuditFinding(JsonFields):
     """One other property of the benchmark: how it is, in words and in numbers."""
 
     topic: str
     status: Status
     found: str
     measures: Measures
-
-    def to_json(self) -> dict[str, object]:
-        """Return the fields under their names."""
-        return json_fields(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -25,7 +25,7 @@ from pluralrm.correlate.columns import (
 )
 from pluralrm.correlate.contrasts import Contrast, Dispute, DisputedPair, contrasts_of, lines_about
 from pluralrm.correlate.measures import ENOUGH, FEWEST, Correlation, unranked
-from pluralrm.display import Record, Tabular
+from pluralrm.display import JsonFields, Record, Tabular
 from pluralrm.errors import MetricError
 from pluralrm.stats import holm
 from pluralrm.stats.ranking import RBO_P
@@ -105,8 +105,10 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CorrelationReport(Tabular):
+class CorrelationReport(Tabular, JsonFields):
     """All cells, and where there are several benchmarks how they differ on the same downstream result."""
+
+    in_json = ("rbo_p", "cells", "contrasts", "disputes", "notes")
 
     cells: tuple[CorrelationCell, ...]
     contrasts: tuple[Contrast, ...]
@@ -130,16 +132,6 @@ class CorrelationReport(Tabular):
             for cell in self.cells
             for finding in cell.findings
         ]
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return {
-            "rbo_p": self.rbo_p,
-            "cells": [cell.to_json() for cell in self.cells],
-            "contrasts": [contrast.to_json() for contrast in self.contrasts],
-            "disputes": [dispute.to_json() for dispute in self.disputes],
-            "notes": list(self.notes),
-        }
 
 
 def correlate(

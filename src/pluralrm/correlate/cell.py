@@ -12,7 +12,7 @@ import numpy as np
 
 from pluralrm.correlate.columns import Column, complete, scores_of
 from pluralrm.correlate.measures import ENOUGH, Correlation, Name, findings
-from pluralrm.display import Brief
+from pluralrm.display import Brief, JsonFields
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.comparisons import holm, sign_flip_p
 from pluralrm.stats.ranking import pearson, permutation_test, spearman, top_regret
@@ -28,19 +28,15 @@ _WORTH = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Leverage:
+class Leverage(JsonFields):
     """Some models, and Pearson's correlation without them: less than half of what it was, or of the other sign."""
 
     models: tuple[str, ...]
     without: float
 
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return {"models": list(self.models), "without": self.without}
-
 
 @dataclass(frozen=True, slots=True)
-class GroupCorrelation:
+class GroupCorrelation(JsonFields):
     """Both correlations inside one group of models, and Spearman's permutation p."""
 
     group: str
@@ -48,10 +44,6 @@ class GroupCorrelation:
     pearson: float
     spearman: float
     p: float
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return {"group": self.group, "n": self.n, "pearson": self.pearson, "spearman": self.spearman, "p": self.p}
 
 
 def leverages(x: FloatArray, y: FloatArray, models: Sequence[str]) -> list[Leverage]:
@@ -185,7 +177,7 @@ def _percent(finding: Correlation) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reversal:
+class Reversal(JsonFields):
     """A pair: `above` leads on the benchmark, `below` downstream; both differences are positive.
 
     The p-values say whether the pair differs at all on each side (sign flips over clusters of items, Holm over all
@@ -198,11 +190,6 @@ class Reversal:
     loss: float
     p_benchmark: float | None
     p_downstream: float | None
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        tests = {"p_benchmark": self.p_benchmark, "p_downstream": self.p_downstream}
-        return {"above": self.above, "below": self.below, "lead": self.lead, "loss": self.loss, **tests}
 
 
 def reversals(benchmark: Column, downstream: Column, models: Sequence[str], *, seed: int = 0) -> list[Reversal]:
@@ -236,8 +223,13 @@ def pair_p(column: Column, models: Sequence[str], *, seed: int) -> FloatArray | 
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CorrelationCell(Brief):
+class CorrelationCell(Brief, JsonFields):
     """A benchmark and a downstream result over the models that have both; `missing` have one of them."""
+
+    in_json = (
+        *("benchmark", "downstream", "models", "missing", "clusters", "estimand", "verdict", "warnings"),
+        *("inside", "p_adjusted", "family", "regret", "findings", "reversals", "carried", "groups"),
+    )
 
     benchmark: str
     downstream: str
@@ -283,27 +275,6 @@ class CorrelationCell(Brief):
     def inside(self) -> str:
         """What holds inside groups of models; nothing where fewer than two are named."""
         return inside_groups(self.groups) if len(self.groups) > 1 else ""
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return {
-            "benchmark": self.benchmark,
-            "downstream": self.downstream,
-            "models": list(self.models),
-            "missing": list(self.missing),
-            "clusters": self.clusters,
-            "estimand": self.estimand,
-            "verdict": self.verdict,
-            "warnings": self.warnings,
-            "inside": self.inside,
-            "p_adjusted": self.p_adjusted,
-            "family": self.family,
-            "regret": self.regret,
-            "findings": [finding.to_json() for finding in self.findings],
-            "reversals": [pair.to_json() for pair in self.reversals],
-            "carried": [leverage.to_json() for leverage in self.carried],
-            "groups": [group.to_json() for group in self.groups],
-        }
 
 
 def cell(

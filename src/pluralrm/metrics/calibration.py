@@ -12,7 +12,7 @@ of them fall alike; it is smallest where they take from the bins that err what t
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pluralrm.core import Estimate, Row, Run
-from pluralrm.display import Brief
+from pluralrm.display import Brief, JsonFields
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.units import numbers, winner
@@ -40,10 +40,6 @@ class CalibrationBounds(NamedTuple):
     over_low: float
     over_high: float
     failed: int
-
-    def to_json(self) -> dict[str, float | int]:
-        """Return the fields under their names, for --json."""
-        return self._asdict()
 
 
 def calibration_bounds(gaps: npt.NDArray[np.float64], scored: int, failed: int) -> CalibrationBounds | None:
@@ -116,7 +112,7 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Calibration(Brief):
+class Calibration(Brief, JsonFields):
     """How sure a model is, and how often it is right; `overconfidence` is the mean of the one minus that of the other.
 
     A failed item counts as the worst that it could have been: `error` is the largest, and `overconfidence` the farthest
@@ -128,15 +124,6 @@ class Calibration(Brief):
     overconfidence: Estimate
     bins: tuple[Bin, ...]
     bounds: CalibrationBounds | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return {
-            "error": self.error.to_json(),
-            "overconfidence": self.overconfidence.to_json(),
-            "bins": [asdict(part) for part in self.bins],
-            "bounds": None if self.bounds is None else self.bounds.to_json(),
-        }
 
 
 def calibration(run: Run, *, seed: int = 0) -> Calibration:
@@ -278,7 +265,7 @@ class VoteBin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class VoteCalibration(Brief):
+class VoteCalibration(Brief, JsonFields):
     """Whether sigmoid(margin / T) is the share of people: the root mean square of prediction less share, over bins.
 
     `temperature` is the median T over folds; None where margins say nothing of shares (T is infinite).
@@ -287,11 +274,6 @@ class VoteCalibration(Brief):
     error: Estimate
     temperature: float | None
     bins: tuple[VoteBin, ...]
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        bins = [part._asdict() for part in self.bins]
-        return {"error": self.error.to_json(), "temperature": self.temperature, "bins": bins}
 
 
 class _Pairs(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.core import OTHERS, Estimate, Failure, Row, Run, Score
-from pluralrm.display import Brief
+from pluralrm.display import Brief, JsonFields
 from pluralrm.errors import MetricError, check_type
 from pluralrm.metrics.estimates import (
     FIXED,
@@ -214,11 +214,13 @@ _FLIPS_PER_PAIR = 200
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Difference(Brief):
+class Difference(Brief, JsonFields):
     """The first run's metric minus the second's, by their places in the list of runs; p adjusted over the pairs tested.
 
     Runs that gave the same scores on every item differ in nothing: no interval, p = 1, and no test among the others.
     """
+
+    in_json = ("first", "second", "difference", "p", "p_adjusted", "significant")
 
     first: int
     second: int

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from pluralrm.conditions import read_condition
 from pluralrm.core import Estimate, Role, Row, Run
-from pluralrm.display import Brief
+from pluralrm.display import Brief, JsonFields
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import RunItems, paired
 from pluralrm.metrics.estimates import (
@@ -395,7 +395,7 @@ BINS = ((0, 0), (1, 2), (3, 5), (6, 10), (11, 20), (21, 50))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ColdStart(Brief):
+class ColdStart(Brief, JsonFields):
     """One model under conditions that differ in the number of posts or pairs alone, `none` standing for none.
 
     `gain` holds own minus swapped where a number has its control; `lift` own minus none, paired by item.
@@ -407,17 +407,6 @@ class ColdStart(Brief):
     gain: Mapping[int, Estimate]
     lift: Mapping[int, Estimate]
     unit: Literal["posts", "pairs"] = "posts"
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json; numbers become text, as JSON's keys are."""
-        return {
-            "model": self.model,
-            "family": self.family,
-            "accuracy": {str(posts): estimate.to_json() for posts, estimate in self.accuracy.items()},
-            "gain": {str(posts): estimate.to_json() for posts, estimate in self.gain.items()},
-            "lift": {str(posts): estimate.to_json() for posts, estimate in self.lift.items()},
-            "unit": self.unit,
-        }
 
 
 def cold_start(runs: Sequence[Run]) -> list[ColdStart]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pluralrm.conditions.loans import LENT
 from pluralrm.core import Estimate, Run
-from pluralrm.display import Brief
+from pluralrm.display import Brief, json_fields
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import ALIKE, paired_difference, together
 from pluralrm.metrics.estimates import headline, measure, remark
@@ -77,10 +77,9 @@ class PersonalizationCost(Brief):
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        head = {"model": self.model, "condition": self.condition, "benchmark": self.benchmark}
-        changes = {"change": self.change.to_json(), "other": self.other and self.other.to_json()}
-        tested = {"p_equivalence": self.p, "margin": self.margin, "verdict": self.verdict}
-        return {**head, "without": self.without.to_json(), **changes, **tested, "sentence": self.sentence()}
+        numbers = json_fields(self, "model", "condition", "benchmark", "without", "change", "other")
+        tested = {"p_equivalence": self.p, **json_fields(self, "margin", "verdict")}
+        return {**numbers, **tested, "sentence": self.sentence()}
 
 
 def on_general(run: Run) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pluralrm.card import Average, Card
 from pluralrm.core import Estimate, Failure, Row, Run
-from pluralrm.display import Brief
+from pluralrm.display import Brief, JsonFields
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.labels import TRAIT
 from pluralrm.metrics.units import (
@@ -180,7 +180,7 @@ def source_notes(runs: Iterable[Run], names: Mapping[str, str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ByTag(Brief):
+class ByTag(Brief, JsonFields):
     """One Estimate per value of a tag, the lowest of them, and the distance from the highest to the lowest.
 
     `lowest` and `gap` allow for having been picked by looking. They and `worst` are None where fewer than two values
@@ -193,17 +193,6 @@ class ByTag(Brief):
     worst: str | None
     lowest: Estimate | None
     gap: Estimate | None
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return {
-            "tag": self.tag,
-            "metric": self.metric,
-            "groups": {value: estimate.to_json() for value, estimate in self.groups.items()},
-            "worst": self.worst,
-            "lowest": self.lowest and self.lowest.to_json(),
-            "gap": self.gap and self.gap.to_json(),
-        }
 
 
 def by_domain(run: Run, metric: str = "") -> dict[str, Estimate]:
@@ -290,10 +279,6 @@ class FailureBounds(NamedTuple):
     worst: float
     best: float
     failed: int
-
-    def to_json(self) -> dict[str, float | int]:
-        """Return the fields under their names, for --json."""
-        return self._asdict()
 
 
 def bounds(run: Run, metric: str = "", *, average: Average | None = None) -> FailureBounds | None:

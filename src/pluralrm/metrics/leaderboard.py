@@ -9,7 +9,7 @@ from operator import attrgetter
 import numpy as np
 
 from pluralrm.core import Run
-from pluralrm.display import Brief, Record, Tabular
+from pluralrm.display import Brief, JsonFields, Record, Tabular
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import (
     SIGNIFICANT,
@@ -71,7 +71,7 @@ def uneven_posts(runs: Sequence[Run]) -> list[UnevenPosts]:
 
 
 @dataclass(frozen=True, slots=True)
-class PrecisionPair:
+class PrecisionPair(JsonFields):
     """Two runs of one model that differ in dtype alone."""
 
     condition: str
@@ -92,10 +92,6 @@ class PrecisionPair:
             f"one model in two dtypes under {self.condition}: {first}, {second}. {self.differ:,} of {self.of:,} "
             f"decisions differ, by rounding alone{failed}"
         )
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return asdict(self)
 
 
 def precision_pairs(runs: Sequence[Run]) -> list[PrecisionPair]:
@@ -142,12 +138,14 @@ class Standing(Brief):
 
 
 @dataclass(frozen=True, repr=False)
-class Leaderboard(Tabular):
+class Leaderboard(Tabular, JsonFields):
     """Entries by headline, the best first; `differences` name their places in `entries` and run i < j, i minus j.
 
     Unfinished runs stand at the end, and in no difference: their open items count as failed, and nothing is claimed.
     The reference is the first entry that did not see the rubric: no run is worse for not having seen it.
     """
+
+    in_json = ("benchmark", "benchmark_hash", "headline", "average", "reference", "entries", "differences")
 
     benchmark: str
     benchmark_hash: str
@@ -191,28 +189,6 @@ class Leaderboard(Tabular):
             rows.append({**ranks, **labels, **numbers, "n": value.n, "failed": value.failed, **others})
         names = dict.fromkeys(name for row in rows for name in row)
         return [{name: row.get(name) for name in names} for row in rows]
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return {
-            "benchmark": self.benchmark,
-            "benchmark_hash": self.benchmark_hash,
-            "headline": self.headline,
-            "average": self.average,
-            "reference": self.reference,
-            "entries": [entry.to_json() for entry in self.entries],
-            "differences": [
-                {
-                    "first": each.first,
-                    "second": each.second,
-                    "difference": each.difference.to_json(),
-                    "p": each.p,
-                    "p_adjusted": each.p_adjusted,
-                    "significant": each.significant,
-                }
-                for each in self.differences
-            ],
-        }
 
 
 def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:

@@ -21,7 +21,7 @@ import numpy as np
 
 from pluralrm.conditions.loans import LENT
 from pluralrm.core import Estimate, Role, Run
-from pluralrm.display import Brief
+from pluralrm.display import Brief, json_fields
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import SIGNIFICANT, paired
 from pluralrm.metrics.contrast import (
@@ -241,24 +241,11 @@ class Personalization(Brief):
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return {
-            "model": self.model,
-            "benchmark": self.benchmark,
-            "conditions": dict(self.conditions),
-            "personalized": self.personalized,
-            "verdict": self.verdict,
-            "shown": sorted(self.shown),
-            "below": sorted(self.below),
+            **json_fields(self, "model", "benchmark", "conditions", "personalized", "verdict", "shown", "below"),
             "survived": {role: self.conditions[role] for role in _WITHSTOOD if role in self.survived},
-            "unequal": dict(self.unequal),
-            "by_failing": dict(self.by_failing),
+            **json_fields(self, "unequal", "by_failing"),
             **{name: estimate and estimate.to_json() for name, estimate in self.numbers.items()},
-            "p": self.p,
-            "p_adjusted": self.p_adjusted,
-            "accuracy": {role: estimate.to_json() for role, estimate in self.accuracy.items()},
-            "domains": {domain: estimate.to_json() for domain, estimate in self.domains.items()},
-            "by_posts": {posts: estimate.to_json() for posts, estimate in self.by_posts.items()},
-            "absent": dict(self.absent),
-            "notes": list(self.notes),
+            **json_fields(self, "p", "p_adjusted", "accuracy", "domains", "by_posts", "absent", "notes"),
         }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pluralrm.core import Estimate, Row, Run
-from pluralrm.display import Brief
+from pluralrm.display import Brief, JsonFields, json_fields
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import RunItems, items_of, paired
 from pluralrm.metrics.estimates import FIXED, ByTag, by_tag, remark
@@ -24,13 +24,15 @@ _ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(JsonFields):
     """How often a model's best candidate has one level of style, where that level stands to choose.
 
     Over the prompts for which some of the candidates have the level and others do not. `offered` is the share of
     candidates that have it, which is what chance picks; a failed item picks nothing. The interval of `excess`, picked
     minus offered, holds for all levels of all dimensions at once (Bonferroni).
     """
+
+    in_json = ("dimension", "level", "picked", "offered", "excess", "favoured", "avoided")
 
     dimension: str
     level: str
@@ -47,18 +49,6 @@ class Pick:
     def avoided(self) -> bool:
         """True when the level is picked less often than it is offered."""
         return self.excess.high is not None and self.excess.high < 0
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return {
-            "dimension": self.dimension,
-            "level": self.level,
-            "picked": self.picked.to_json(),
-            "offered": self.offered.to_json(),
-            "excess": self.excess.to_json(),
-            "favoured": self.favoured,
-            "avoided": self.avoided,
-        }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -82,15 +72,8 @@ class PromptUse(Brief):
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "model": self.model,
-            "benchmark": self.benchmark,
-            "condition": self.condition,
-            "prompt_sensitivity": self.sensitivity.to_json(),
-            "one_favourite": self.one_favourite.to_json(),
-            "styles": {dimension: estimate.to_json() for dimension, estimate in self.styles.items()},
-            "picks": [pick.to_json() for pick in self.picks],
-        }
+        head = json_fields(self, "model", "benchmark", "condition") | {"prompt_sensitivity": self.sensitivity.to_json()}
+        return head | json_fields(self, "one_favourite", "styles", "picks")
 
 
 def prompt_use(run: Run) -> PromptUse:

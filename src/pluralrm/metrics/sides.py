@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from pluralrm.core import Estimate, Row, Run
-from pluralrm.display import Brief, json_fields
+from pluralrm.display import Brief, JsonFields
 from pluralrm.metrics.estimates import caveats, remark
 from pluralrm.metrics.roles import is_own
 from pluralrm.metrics.shares import Cells, Moment, Moments, PersonJudgment, cells_of, estimate_of
@@ -55,8 +55,10 @@ class SidedItem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sides(Brief):
+class Sides(Brief, JsonFields):
     """With whom a model sides where person and crowd differ. With the failed items the three shares add up to 1."""
+
+    in_json = ("against", "person", "crowd", "neither", "chance", "settles")
 
     against: Against
     person: Estimate
@@ -79,10 +81,6 @@ class Sides(Brief):
         text += f", {self.person.failed:,} failed" * (self.person.failed > 0)
         reach = "no interval" if self.settles is None else f"settle ±{100 * self.settles:.1f} points"
         return f"{text}: {counted(self.person.n, 'such item')} {reach}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return json_fields(self) | {"settles": self.settles}
 
 
 def sides(run: Run, against: Against = "crowd") -> Sides | None:
@@ -155,7 +153,7 @@ def _highest(values: Sequence[float]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LiftShare(Brief):
+class LiftShare(Brief, JsonFields):
     """How much of the winnable part a model gets by knowing the user, from the rows of its runs alone."""
 
     winnable: Estimate
@@ -171,10 +169,6 @@ class LiftShare(Brief):
         if self.share.low is None:
             return f"its share of the winnable part is not settled: that is {gap}"
         return f"its lift is {estimated(self.share, places=0)}% of the winnable {gap}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return json_fields(self)
 
 
 class RowCells(NamedTuple):
@@ -233,7 +227,7 @@ def _fieller(top: Moment, bottom: Moment, cells: Cells) -> tuple[float, float] |
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AmongPeople(Brief):
+class AmongPeople(Brief, JsonFields):
     """What a run is worth where several people judged the same candidates."""
 
     model: str
@@ -247,10 +241,6 @@ class AmongPeople(Brief):
         return "; ".join(
             [*texts, *(f"where {_DIFFER[result.against]} differ it sides {result}" for result in self.sides)]
         )
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return json_fields(self)
 
 
 def _crosses(rows: Sequence[Row]) -> bool:

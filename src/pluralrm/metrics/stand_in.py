@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.core import Estimate, Row, Run
-from pluralrm.display import Brief, json_fields
+from pluralrm.display import Brief, JsonFields, json_fields
 from pluralrm.errors import MetricError, SpecError, did_you_mean
 from pluralrm.metrics.agreement import Votes
 from pluralrm.metrics.units import numbers
@@ -176,7 +176,7 @@ def _of_row(row: Row) -> StandInComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonTest:
+class PersonTest(JsonFields):
     """Whether the judge agrees with the others as well as one person does."""
 
     person: str
@@ -205,10 +205,6 @@ class PersonTest:
         if self.adjusted is None or self.against_adjusted is None:
             return None
         return sides.get(self.likeness, min(self.adjusted, self.against_adjusted))
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return json_fields(self)
 
 
 def person_tests(by_person: Mapping[str, Sequence[StandInComparison]], terms: StandInTerms) -> list[PersonTest]:
@@ -303,10 +299,6 @@ class CoveredRisk(NamedTuple):
         if self.certainty is not None:
             return f"certainty from {self.certainty:.3g}"
         return "every comparison" if self.coverage == 1 else "every answer"
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return json_fields(self, *self._fields)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from pluralrm.card import Average
 from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Estimate, Row, Run, Ties, Vote
-from pluralrm.display import Brief
+from pluralrm.display import Brief, json_fields
 from pluralrm.errors import MetricError, check_type
 from pluralrm.metrics.estimates import (
     ANSWERABLE,
@@ -127,6 +127,14 @@ class Numbers(Mapping[str, Estimate]):
         return sum(1 for _ in self)
 
 
+_SELDOM = frozenset({"pairs", "trained", "imported", "dtype"})
+"""What JSON has of a run only where there is something to say."""
+_FACTS = (
+    *("model", "benchmark", "condition", "reveals", "complete", "pairs", "headline", "ties"),
+    *("trained", "imported", "dtype"),
+)
+
+
 @dataclass(frozen=True, repr=False)
 class Summary(Brief):
     """One run in numbers, each computed when it is first read.
@@ -173,23 +181,9 @@ class Summary(Brief):
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "model": self.model,
-            "benchmark": self.benchmark,
-            "condition": self.condition,
-            "reveals": list(self.reveals),
-            "complete": self.complete,
-            **({"pairs": self.pairs} if self.pairs else {}),
-            "headline": self.headline,
-            "ties": self.ties,
-            **({"trained": list(self.trained)} if self.trained else {}),
-            **({"imported": self.imported} if self.imported else {}),
-            **({"dtype": self.dtype} if self.dtype else {}),
-            "bounds": self.bounds and self.bounds.to_json(),
-            "metrics": {name: estimate.to_json() for name, estimate in self.metrics.items()},
-            "published": {name: estimate.to_json() for name, estimate in self.published.items()},
-            "domains": {name: estimate.to_json() for name, estimate in self.domains.items()},
-        }
+        facts = json_fields(self, *_FACTS)
+        numbers = json_fields(self, "bounds", "metrics", "published", "domains")
+        return {name: fact for name, fact in facts.items() if fact or name not in _SELDOM} | numbers
 
 
 def summary(run: Run) -> Summary:

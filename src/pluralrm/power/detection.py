@@ -383,10 +383,6 @@ class DetectionPower(NamedTuple):
     by_p: Estimate
     by_interval: Estimate
 
-    def to_json(self) -> dict[str, object]:
-        """Return both under their names, for --json."""
-        return {"by_p": self.by_p.to_json(), "by_interval": self.by_interval.to_json()}
-
 
 def found(world: DifferenceWorld, clusters: int, difference: float, settings: PowerSettings) -> DetectionPower:
     """Return how often benchmarks of so many clusters show a true difference: `compare`'s p, and its interval."""

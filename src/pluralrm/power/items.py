@@ -11,7 +11,7 @@ import numpy as np
 
 from pluralrm.cluster import Cluster, each_job
 from pluralrm.core import Estimate, Run
-from pluralrm.display import json_fields
+from pluralrm.display import JsonFields, json_fields
 from pluralrm.errors import MetricError, SpecError
 from pluralrm.metrics import paired_difference
 from pluralrm.metrics.comparison import name_run, together
@@ -51,11 +51,11 @@ class ClustersPoint:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {"clusters": self.clusters, **self.found.to_json()}
+        return {"clusters": self.clusters, **json_fields(self.found)}
 
 
 @dataclass(frozen=True, slots=True)
-class ClustersNeeded:
+class ClustersNeeded(JsonFields):
     """The smallest number of clusters for one difference and one number of items each, and the curve around it.
 
     `clusters` is None where not even MOST are enough; its interval is that of the variance it rests on, if observed.
@@ -70,10 +70,6 @@ class ClustersNeeded:
     def reached(self) -> DetectionPower | None:
         """How often the smallest number tells the difference."""
         return next((row.found for row in self.curve if self.clusters and row.clusters == self.clusters.value), None)
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return json_fields(self)
 
 
 def clusters_needed(

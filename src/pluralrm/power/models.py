@@ -10,7 +10,7 @@ from pluralrm.cluster import Cluster, each_job
 from pluralrm.core import Estimate, Run
 from pluralrm.correlate import ENOUGH, columns_of_runs
 from pluralrm.correlate.measures import FEWEST, Measure, measures
-from pluralrm.display import json_fields
+from pluralrm.display import JsonFields, json_fields
 from pluralrm.errors import MetricError, SpecError
 from pluralrm.power.detection import PowerSettings, simulated, smallest
 from pluralrm.stats.clusters import BoolArray, FloatArray
@@ -43,7 +43,7 @@ class ScoreNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class PredictionPower:
+class PredictionPower(JsonFields):
     """One number of models: how often the verdict is "predicts", and how often the interval says so too.
 
     `by_both` is None below the number of models from which on `correlate` has an interval, and where p is not enough.
@@ -52,10 +52,6 @@ class PredictionPower:
     models: int
     by_p: Estimate
     by_both: Estimate | None
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        return json_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

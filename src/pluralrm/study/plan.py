@@ -21,6 +21,7 @@ from pluralrm.conditions import KINDS as CONDITIONS
 from pluralrm.conditions import parse_condition
 from pluralrm.conditions.notes import Preparing
 from pluralrm.core import Benchmark, Item, Run
+from pluralrm.display import JsonFields, json_fields
 from pluralrm.errors import BenchmarkError, MissingExtraError
 from pluralrm.grading import Grader, parse_grader
 from pluralrm.http import FREE, Cost, DryRun, Requests, Settings, cost_of
@@ -78,23 +79,15 @@ class Step:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name."""
-        return {
-            "step": self.verb,
-            "on": self.on,
-            "who": self.who,
-            "condition": self.condition,
-            "done": self.done,
-            "wanted": self.wanted,
-            "missing": self.missing,
-            "calls": self.calls,
-            "cost": self.cost and self.cost._asdict(),
-            "notes": list(self.notes),
-        }
+        work = json_fields(self, "on", "who", "condition", "done", "wanted", "missing", "calls", "cost", "notes")
+        return {"step": self.verb, **work}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(JsonFields):
     """All steps, in order."""
+
+    in_json = ("steps", "calls", "cost")
 
     steps: tuple[Step, ...]
 
@@ -111,11 +104,6 @@ class Plan:
         if len(costs) < len(self.steps):
             return None
         return Cost(sum(cost.least for cost in costs), sum(cost.most for cost in costs))
-
-    def to_json(self) -> dict[str, object]:
-        """Return the steps, and what all of them take."""
-        steps = [step.to_json() for step in self.steps]
-        return {"steps": steps, "calls": self.calls, "cost": self.cost and self.cost._asdict()}
 
 
 UNSAMPLED = "unknown until sampled"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pluralrm.core import Failure, Row, Score
+from pluralrm.display import json_fields
 from pluralrm.metrics.units import numbers, score_table, top_tied, winner
 from pluralrm.text import counted
 
@@ -15,10 +16,6 @@ class PlaceAccuracy(NamedTuple):
 
     items: int
     accuracy: float | None
-
-    def to_json(self) -> dict[str, float | None]:
-        """Return both under their names, for --json."""
-        return self._asdict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +39,10 @@ class PublishedMetric:
     def to_json(self) -> dict[str, object]:
         """Return the fields under their names, for --json."""
         return {
-            "rule": self.rule,
-            "source": self.source,
-            "value": self.value,
-            "domains": dict(self.domains),
-            "reason": self.reason,
+            **json_fields(self, "rule", "source", "value", "domains", "reason"),
             **({"parts": dict(self.parts)} if self.parts else {}),
-            **({"preferred_first": self.first.to_json()} if self.first else {}),
-            **({"preferred_second": self.second.to_json()} if self.second else {}),
+            **({"preferred_first": self.first._asdict()} if self.first else {}),
+            **({"preferred_second": self.second._asdict()} if self.second else {}),
         }
 
 
