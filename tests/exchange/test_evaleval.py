@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Failure, User, Verdict
-from pluralrm.correlate.leaderboards import read_leaderboard
 from pluralrm.errors import BenchmarkError, PluralrmError, RunError
 from pluralrm.exchange import evaleval
-from pluralrm.exchange.evaleval import Publisher, write_evaleval
+from pluralrm.exchange.evaleval import Publisher, read_leaderboard, write_evaleval
 from pluralrm.metrics import measure, summary
 from pluralrm.runs import find_runs, load_run, score
 from pluralrm.runs.imported import ImportOptions, import_runs

@@ -57,7 +57,7 @@ def correlate(
     """Test whether rankings on benchmarks predict the ranking downstream. Higher scores are better."""
     from pluralrm.correlate import correlate as correlate_columns
     from pluralrm.correlate import correlate_matrix
-    from pluralrm.correlate.leaderboards import read_leaderboard
+    from pluralrm.exchange.evaleval import read_leaderboard
 
     form = output_format(form, as_json=as_json)
     _check(outcome, csv, k, {"--benchmark": bool(benchmark), "--downstream": bool(downstream), "--group": bool(group)})

@@ -128,7 +128,7 @@ def _print(runs: "Sequence[Run]", out: Path, *, as_json: bool) -> None:
 
 
 def _leaderboard(files: "Sequence[Path]", out: Path, *, as_json: bool) -> None:
-    from pluralrm.correlate.leaderboards import csv_of, missing, read_leaderboard
+    from pluralrm.exchange.evaleval import csv_of, missing, read_leaderboard
     from pluralrm.files import replace_file
 
     target = Path(f"{LEADERBOARD}.csv") if out == Path("runs") else out

@@ -21,14 +21,12 @@ from uuid import UUID
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.benchmarks.rows import Place, Refuse, shortened, visible
-from pluralrm.benchmarks.schema import checked
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Estimate, Failure, Item, Query, Run
 from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError
 from pluralrm.exchange.items import (
     WITHHELD,
-    LoggedAnswer,
     RunHeader,
     RunItem,
     header_from,
@@ -41,7 +39,7 @@ from pluralrm.exchange.items import (
 )
 from pluralrm.files import replace_file
 from pluralrm.metrics import summary
-from pluralrm.runs.formats import FileFormat, ImportedEntry, Matching
+from pluralrm.runs.formats import FileFormat
 from pluralrm.runs.records import RunManifest, slug
 from pluralrm.runs.verdicts import prepared
 from pluralrm.templates import DEFAULT, load_template
@@ -267,12 +265,8 @@ def _said(sample: EvalSample, score: Score | None) -> dict[str, object]:
     return {**facts, "answer": score.answer or None, "correct": {CORRECT: True}.get(str(score.value))}
 
 
-def _entries(raw: Mapping[str, object], location: Place, items: Matching) -> Iterator[ImportedEntry]:
-    yield from logged_entries(checked(LoggedAnswer, raw, location), location, items)
-
-
 FORMAT = FileFormat(
-    "a log of Inspect: choices or scores", _entries, "score: 1 for the choice, or as in the log", "item", _samples
+    "a log of Inspect: choices or scores", logged_entries, "score: 1 for the choice, or as in the log", "item", _samples
 )
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple, cast, get_args
 from pydantic import ValidationError
 
 from pluralrm.benchmarks.rows import Place, describe, shortened
-from pluralrm.benchmarks.schema import Id, Part
+from pluralrm.benchmarks.schema import Id, Part, checked
 from pluralrm.core import Exchange, Failure, Item, Reveals, Row, Run, Score, Vote
 from pluralrm.errors import PluralrmError, RunError
 from pluralrm.journal import parse_json, unsealed_line
@@ -238,8 +238,9 @@ class LoggedAnswer(Part):
     row: object = None
 
 
-def logged_entries(answer: LoggedAnswer, location: Place, items: Matching) -> Iterator[ImportedEntry]:
+def logged_entries(raw: Json, location: Place, items: Matching) -> Iterator[ImportedEntry]:
     """Yield the entry of one item: its own row, else scores, else a choice by letter, name or text, else a failure."""
+    answer = checked(LoggedAnswer, raw, location)
     item = items.item(answer.item, location)
     if answer.row is not None:
         yield _own_entry(answer, item, location)

@@ -62,7 +62,7 @@ class VerlSettings:
             "data.train_batch_size": self.batch,
             "data.max_prompt_length": self.prompt_tokens,
             "data.max_response_length": self.answer_tokens,
-            **_loaded("data.custom_cls", "dataset", "WholePrompts"),
+            **_loaded("data.custom_cls", "WholePrompts"),
             "data.seed": self.seed,
             "actor_rollout_ref.model.path": policy,
             "actor_rollout_ref.actor.optim.lr": self.actor_rate,
@@ -98,7 +98,7 @@ class VerlSettings:
             "trainer.test_freq": self.test_every,
             "trainer.val_before_train": True,
             "trainer.logger": ("console",),
-            **_loaded("trainer.v1.sampler.custom_sampler", "sampler", "EveryReward"),
+            **_loaded("trainer.v1.sampler.custom_sampler", "EveryReward"),
         }
 
 
@@ -149,9 +149,9 @@ def checked(settings: VerlSettings) -> VerlSettings:
     return settings
 
 
-def _loaded(prefix: str, module: str, name: str) -> dict[str, Value]:
+def _loaded(prefix: str, name: str) -> dict[str, Value]:
     """Return the two keys by which verl loads a class of this package."""
-    return {f"{prefix}.path": f"pkg://pluralrm.training.verl.{module}", f"{prefix}.name": name}
+    return {f"{prefix}.path": "pkg://pluralrm.training.verl.hooks", f"{prefix}.name": name}
 
 
 def _under(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:

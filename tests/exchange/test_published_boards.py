@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pluralrm.correlate import correlate, read_published
-from pluralrm.correlate.leaderboards import csv_of, missing, read_leaderboard
 from pluralrm.errors import MetricError, RowError
+from pluralrm.exchange.evaleval import csv_of, missing, read_leaderboard
 
 
 def _entry(folder: Path, board: str, model: str, scores: Mapping[str, float | None], **config: object) -> Path:
