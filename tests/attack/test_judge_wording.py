@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 
 from pluralrm import load_benchmark
-from pluralrm.attack.judge import answers, derived, plain, question, turned
+from pluralrm.attack.attacks import derived
+from pluralrm.attack.judge import answers, plain, question, turned
 from pluralrm.core import Benchmark
 
 PRB, RMGAP = load_benchmark("pocket-prb"), load_benchmark("pocket-rmgap")

@@ -6,9 +6,8 @@ from pluralrm._version import __version__
 from pluralrm.annotate import claim_result
 from pluralrm.annotate.claim_result import ArmResult, ClaimResult, named
 from pluralrm.annotate.plan import GENERAL
-from pluralrm.core import Estimate
 from pluralrm.pages import Figure, PageTable, TableColumn, chip, columns, render
-from pluralrm.pages.plots import Dot, Plot, PlotPanel, Series, interval_plot, write_plots
+from pluralrm.pages.plots import Dot, Plot, PlotPanel, Series, dot_of, interval_plot, write_plots
 from pluralrm.text import capital, estimated, p_value
 
 
@@ -32,7 +31,7 @@ def _wins(result: ClaimResult) -> Plot:
                 Series(
                     "labelled answer preferred",
                     [
-                        _dot(tests[arm.arm][win.question].estimate if win.question in GENERAL else win.rate, 100)
+                        dot_of(tests[arm.arm][win.question].estimate if win.question in GENERAL else win.rate, 100)
                         for win in arm.wins
                     ],
                 ),
@@ -54,7 +53,7 @@ def _wins(result: ClaimResult) -> Plot:
 
 def _scores(result: ClaimResult) -> Plot:
     def series(arm: ArmResult, answer: str) -> list[Dot | None]:
-        return [_dot(floor.test.estimate, 1) for floor in arm.floors if floor.answer == answer]
+        return [dot_of(floor.test.estimate, 1) for floor in arm.floors if floor.answer == answer]
 
     panels = [
         PlotPanel(
@@ -86,7 +85,7 @@ def _ratings(result: ClaimResult) -> Plot:
             arm.arm,
             [
                 Series("counts as equal", [zone if name in GENERAL else None for name in names], "none"),
-                Series("labelled minus other", [_dot(rating.difference.estimate, 1) for rating in arm.ratings]),
+                Series("labelled minus other", [dot_of(rating.difference.estimate, 1) for rating in arm.ratings]),
             ],
             0,
         )
@@ -106,7 +105,7 @@ def _ratings(result: ClaimResult) -> Plot:
 def _weights(arms: list[ArmResult]) -> Plot:
     names = [named(weight.name) for weight in arms[0].weights]
     panels = [
-        PlotPanel(arm.arm, [Series("log odds per step", [_dot(weight.log_odds, 1) for weight in arm.weights])], 0)
+        PlotPanel(arm.arm, [Series("log odds per step", [dot_of(weight.log_odds, 1) for weight in arm.weights])], 0)
         for arm in arms
     ]
     return interval_plot(
@@ -117,11 +116,6 @@ def _weights(arms: list[ArmResult]) -> Plot:
         words="Logistic regression of the overall choice, with 95% intervals robust to items and annotators.",
         x_label="log odds per step of the scale",
     )
-
-
-def _dot(estimate: Estimate, times: float) -> Dot:
-    low, high = (None if end is None else times * end for end in (estimate.low, estimate.high))
-    return Dot(times * estimate.value, low, high)
 
 
 def claim_page(result: ClaimResult) -> str:

@@ -322,26 +322,35 @@ def attacked(benchmark: Benchmark, attack: Attack, *, seed: int = 0) -> Benchmar
     Which answer that is depends on the seed and the item alone, so all attacks change the same one.
     """
     author = partners(benchmark, Amount(1), seed) if attack.quotes else lambda _: None
-    aims = (aim(item, seed=seed, partner=_beside(item, author)) for item in benchmark.items)
-    items = (_changed(target, attack) for target in aims if target is not None)
+
+    def alter(item: Item, seed: int) -> Item | None:
+        target = aim(item, seed=seed, partner=_beside(item, author))
+        text = None if target is None else attack.alter(target)
+        return None if target is None or text is None else target.changed(text, attack.name)
+
+    return derived(benchmark, attack.name, f"a rejected answer {attack.does}", alter, seed=seed)
+
+
+Alter = Callable[[Item, int], Item | None]
+"""Takes an item and the seed; None where the item has nothing to change."""
+
+
+def derived(benchmark: Benchmark, name: str, does: str, alter: Alter, *, seed: int = 0) -> Benchmark:
+    """Return the items that can be changed, each changed, as a benchmark with a hash of its own."""
+    items = (item for each in benchmark.items if (item := alter(each, seed)) is not None)
     card = replace(
         benchmark.card,
-        name=f"{benchmark.card.name}+{attack.name}",
-        summary=f"{benchmark.card.name}, where a rejected answer {attack.does}",
+        name=f"{benchmark.card.name}+{name}",
+        summary=f"{benchmark.card.name}, where {does}",
         metrics=benchmark.card.metrics[:1],
     )
-    return Benchmark(card, tuple(item for item in items if item is not None), benchmark.seed)
+    return Benchmark(card, tuple(items), benchmark.seed)
 
 
 def _beside(item: Item, author: Callable[[Item], Author | None]) -> User | None:
     """Return another user of the item's domain, or None where there is none."""
     writer = author(item)
     return None if writer is None or not writer.lenders else writer.user
-
-
-def _changed(target: Target, attack: Attack) -> Item | None:
-    text = attack.alter(target)
-    return None if text is None else target.changed(text, attack.name)
 
 
 def unsupported(attack: Attack, benchmark: Benchmark, condition: Condition) -> str | None:

@@ -22,7 +22,7 @@ calls ignores the answers and takes the first place is outside of that model, an
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from pluralrm import runs
 from pluralrm.attack import BenchmarkScorer
-from pluralrm.attack.attacks import ATTACKS, attacked
+from pluralrm.attack.attacks import ATTACKS, Alter, attacked, derived
 from pluralrm.attack.effects import Check, head_json
 from pluralrm.attack.judge_checks import PAD, ProbedJudge
 from pluralrm.attack.orders import JudgedItems, Ordered, balanced, mirrored
@@ -45,9 +45,6 @@ from pluralrm.models.declarations import JudgeProbe, PluginModel, Questionable, 
 from pluralrm.stats.clusters import FloatArray
 
 # ---------------------------------------------------------------- what is shown otherwise: another order, other words
-
-Alter = Callable[[Item, int], Item | None]
-"""Takes an item and the seed; None where the item has nothing to change."""
 
 
 def turned(shift: int) -> Alter:
@@ -90,18 +87,6 @@ def answers(item: Item, seed: int) -> Item | None:
     if texts == item.candidates or len(set(texts)) < len(set(item.candidates)):
         return None
     return replace(item, candidates=texts)
-
-
-def derived(benchmark: Benchmark, name: str, does: str, alter: Alter, *, seed: int = 0) -> Benchmark:
-    """Return the items that can be changed, each changed, as a benchmark with a hash of its own."""
-    items = (item for each in benchmark.items if (item := alter(each, seed)) is not None)
-    card = replace(
-        benchmark.card,
-        name=f"{benchmark.card.name}+{name}",
-        summary=f"{benchmark.card.name}, where {does}",
-        metrics=benchmark.card.metrics[:1],
-    )
-    return Benchmark(card, tuple(items), benchmark.seed)
 
 
 _NEGATED = ("do", "does", "did", "is", "are", "was", "were", "would", "should", "could", "has", "have", "had")

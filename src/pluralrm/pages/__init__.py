@@ -121,6 +121,12 @@ class TableCell(NamedTuple):
     strong: bool = False
 
 
+def number_cell(text: str) -> TableCell:
+    """Return a number with, in small print, its interval or why it has none."""
+    value, _, span = text.partition(" ")
+    return TableCell(value, span)
+
+
 @dataclass(frozen=True, slots=True)
 class PageTable:
     """Columns and rows of cells; the cells of column `head` name their rows."""

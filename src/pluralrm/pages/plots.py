@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from pluralrm.core import Estimate
 from pluralrm.pages import COLOURS, MARKS, Tone, ink
 from pluralrm.pages.frame import (
     GAP,
@@ -145,6 +146,12 @@ class Dot(NamedTuple):
     value: float
     low: float | None = None
     high: float | None = None
+
+
+def dot_of(estimate: Estimate, times: float = 100) -> Dot:
+    """Return an Estimate as a dot, in per cent unless another unit is named."""
+    low, high = (None if end is None else times * end for end in (estimate.low, estimate.high))
+    return Dot(times * estimate.value, low, high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 from pluralrm.card import Average
 from pluralrm.cluster import Cluster
 from pluralrm.core import Benchmark, Condition, Estimate, Failure, Item, RewardModel, Run
-from pluralrm.display import Brief, Record, Tabular, brief
+from pluralrm.display import Brief, JsonFields, Record, Tabular, brief
 from pluralrm.errors import PoolError
 from pluralrm.grading import Grade
 from pluralrm.http import Settings
@@ -77,12 +77,14 @@ class CurvePoint(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class BestOfCurve(Brief):
+class BestOfCurve(Brief, JsonFields):
     """The points of one reward model, and where optimising against it stops to help.
 
     `fall` is the grade at the largest k minus that at `peak`, the k with the highest; None where the largest is the
     highest, or the model's own score does not rise in between.
     """
+
+    in_json = ("model", "condition", "shown_rubric", "peak", "over_optimised", "fall", "points")
 
     model: str
     condition: str

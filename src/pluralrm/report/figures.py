@@ -23,6 +23,7 @@ from pluralrm.pages.plots import (
     QuantileBar,
     Series,
     curve_plot,
+    dot_of,
     interval_plot,
     spread_plot,
 )
@@ -107,8 +108,8 @@ def _beside_people(section: Section, most: int) -> Iterator[Figure]:
         return
     mark = "REHEARSAL: " if human.rehearsal else ""
     title = f"{mark}Runs beside people on the items that people judged, {section.first.benchmark}"
-    bands = [Band(f"{mark}one person, {SIGHT[arm.arm]}", _dot(arm.one), _TONES[arm.arm]) for arm in human.arms]
-    panel = PlotPanel("", [Series("", [_dot(run) for run in human.runs[:most]])], 100 * human.chance, bands)
+    bands = [Band(f"{mark}one person, {SIGHT[arm.arm]}", dot_of(arm.one), _TONES[arm.arm]) for arm in human.arms]
+    panel = PlotPanel("", [Series("", [dot_of(run) for run in human.runs[:most]])], 100 * human.chance, bands)
     plot = interval_plot(
         "human",
         [name(run) for run in runs[:most]],
@@ -207,7 +208,7 @@ def _by_number(section: Section, cold_starts: Sequence[ColdStart], unit: str) ->
     curves = [
         PostCurve(
             curve.model if len({c.family for c in cold_starts}) == 1 else f"{curve.model} · {curve.family}",
-            {number: _dot(measured) for number, measured in curve.accuracy.items()},
+            {number: dot_of(measured) for number, measured in curve.accuracy.items()},
         )
         for curve in cold_starts[:12]
     ]
@@ -237,7 +238,7 @@ def _domains(section: Section) -> Iterator[Figure]:
         here = first[start : start + _PANELS]
         panels = []
         for domain in here:
-            dots = [_dot(section.entries[index].summary.domains[domain]) for index in _chosen(section)]
+            dots = [dot_of(section.entries[index].summary.domains[domain]) for index in _chosen(section)]
             panels.append(
                 PlotPanel(domain.replace("_", " "), [Series("", dots)], 100 * _domain_chance(section, domain))
             )
@@ -408,16 +409,11 @@ def _spread(rows: Sequence[Row]) -> QuantileBar | None:
 
 
 def _dots(measured: dict[tuple[str, str], Estimate], models: Sequence[str], condition: str) -> list[Dot | None]:
-    return [_dot(measured[model, condition]) if (model, condition) in measured else None for model in models]
-
-
-def _dot(estimate: Estimate) -> Dot:
-    low, high = (None if end is None else 100 * end for end in (estimate.low, estimate.high))
-    return Dot(100 * estimate.value, low, high)
+    return [dot_of(measured[model, condition]) if (model, condition) in measured else None for model in models]
 
 
 def _points(estimate: Estimate | None) -> Dot | None:
-    return None if estimate is None else _dot(estimate)
+    return None if estimate is None else dot_of(estimate)
 
 
 def _headline(section: Section, index: int) -> Estimate:

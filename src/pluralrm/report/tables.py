@@ -9,7 +9,7 @@ from pluralrm.metrics.estimates import failure_kinds, marks
 from pluralrm.metrics.official import RULES
 from pluralrm.metrics.overview import main_runs
 from pluralrm.metrics.plural import Plural
-from pluralrm.pages import PageTable, TableCell, TableColumn, columns, interval_bar
+from pluralrm.pages import PageTable, TableCell, TableColumn, columns, interval_bar, number_cell
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Board, Section, name
@@ -134,7 +134,10 @@ def metrics(board: Board, title: str) -> PageTable:
     return PageTable(
         f"Other metrics of {title}",
         [TableColumn(""), *columns(*map(metric_name, keys), look="n")],
-        [(name(run), *(_cell(percent(entry.summary.metrics.get(key))) for key in keys)) for entry, run in board.pairs],
+        [
+            (name(run), *(number_cell(percent(entry.summary.metrics.get(key))) for key in keys))
+            for entry, run in board.pairs
+        ],
         "Other metrics, per cent, with 95% intervals",
         "stacked sorts",
     )
@@ -199,7 +202,7 @@ def matrix(board: Board, title: str) -> PageTable:
     cells = [[TableCell("", look="self") for _ in range(size)] for _ in range(size)]
     for pair in board.table.differences:
         value, shade = pair.difference, pair.significant
-        text = _cell(difference(value))
+        text = number_cell(difference(value))
         look = f"difference{shade * (' up' if value.value > 0 else ' down')}"
         cells[pair.first][pair.second] = text._replace(look=look, strong=shade)
         cells[pair.second][pair.first] = TableCell(p_value(pair.p_adjusted), look=f"p{' up' * shade}", strong=shade)
@@ -216,12 +219,6 @@ def matrix(board: Board, title: str) -> PageTable:
         f"{counted(tests(board), 'test')} of this table (Holm). Bold and shaded: significantly different at 5%.",
         "matrix",
     )
-
-
-def _cell(text: str) -> TableCell:
-    """Return a number with, in small print, its interval or why it has none."""
-    value, _, span = text.partition(" ")
-    return TableCell(value, span)
 
 
 def prompt_sensitivity(section: Section, title: str) -> PageTable:
@@ -308,7 +305,7 @@ def groups(section: Section, title: str) -> PageTable | None:
         slices = by_tag(run, tag)
         if slices.worst is not None:
             cells = [tag.removeprefix(TRAIT), f"{len(slices.groups):,}", name(run), slices.worst or "not declared"]
-            rows.append([*cells, *(_cell(percent(estimate)) for estimate in (slices.lowest, slices.gap))])
+            rows.append([*cells, *(number_cell(percent(estimate)) for estimate in (slices.lowest, slices.gap))])
     heads = [*columns("by"), TableColumn("groups", "n"), TableColumn("run"), TableColumn("lowest group")]
     heads += columns("its users", "highest − lowest", look="n")
     caption = (

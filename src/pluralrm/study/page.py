@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pluralrm.core import Estimate
 from pluralrm.correlate import CorrelationCell, Dispute, legend
-from pluralrm.pages import Figure, PageTable, TableCell, TableColumn, columns, render
+from pluralrm.pages import Figure, PageTable, TableCell, TableColumn, columns, number_cell, render
 from pluralrm.pages.lines import PlotLine, PlotPoint, line_plot, scatter_plot
-from pluralrm.pages.plots import Dot, Plot
+from pluralrm.pages.plots import Dot, Plot, dot_of
 from pluralrm.policies.best_of_n import BestOfCurve
 from pluralrm.study.ppo.presentation import about, alarms, apart_told, marked, trained_parts
 from pluralrm.study.result import StudyColumn, StudyResult
@@ -21,7 +21,10 @@ def against(cell: CorrelationCell, sides: Mapping[str, StudyColumn], oracles: Se
     across, up = sides[cell.benchmark], sides[cell.downstream]
     points = [
         PlotPoint(
-            model, _dot(across.estimates[model]), _dot(up.estimates[model]), "oracle" if model in oracles else "plain"
+            model,
+            dot_of(across.estimates[model]),
+            dot_of(up.estimates[model]),
+            "oracle" if model in oracles else "plain",
         )
         for model in cell.models
     ]
@@ -61,12 +64,7 @@ def _label(curve: BestOfCurve) -> str:
 
 
 def _dots(curve: BestOfCurve, line: Sequence[Estimate]) -> dict[float, Dot]:
-    return {point.kl: _dot(value) for point, value in zip(curve.points, line, strict=True)}
-
-
-def _dot(estimate: Estimate) -> Dot:
-    low, high = (None if end is None else 100 * end for end in (estimate.low, estimate.high))
-    return Dot(100 * estimate.value, low, high)
+    return {point.kl: dot_of(value) for point, value in zip(curve.points, line, strict=True)}
 
 
 _PAIRS = 8
@@ -143,7 +141,7 @@ def _models(result: StudyResult) -> PageTable:
         "Scores of all models",
         [TableColumn("model"), *columns(*(side.name for side in sides), look="n")],
         [
-            (_marked(result, model), *(_cell(percent(side.estimates.get(model))) for side in sides))
+            (_marked(result, model), *(number_cell(percent(side.estimates.get(model))) for side in sides))
             for model in result.ranked
         ],
         f"Per cent, with 95% intervals; the best downstream first. A failed item is wrong, and an answer that failed "
@@ -300,7 +298,10 @@ def _under(best_of: BestOfNResult, condition: str, number: int) -> Picks:
     numbers = PageTable(
         f"Best-of-k under {condition}",
         [TableColumn("model"), *columns(*map(str, table.ks), look="n")],
-        [(name, *(_cell(percent(value)) for value in line)) for name, (_, line) in zip(names, lines, strict=True)],
+        [
+            (name, *(number_cell(percent(value)) for value in line))
+            for name, (_, line) in zip(names, lines, strict=True)
+        ],
         "Grade, per cent, with 95% intervals, by k",
         "picks",
     )
@@ -324,11 +325,6 @@ def _fall(curve: BestOfCurve) -> str:
 
 
 # ---------------------------------------------------------------- words
-
-
-def _cell(text: str) -> TableCell:
-    value, _, span = text.partition(" ")
-    return TableCell(value, span)
 
 
 def _correlated(estimate: Estimate) -> TableCell:

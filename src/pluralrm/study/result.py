@@ -11,11 +11,11 @@ from pluralrm._version import __version__
 from pluralrm.core import Estimate, Run
 from pluralrm.correlate import Column, CorrelationReport, columns_of_outcomes, columns_of_runs, correlate
 from pluralrm.correlate.measures import FEWEST
-from pluralrm.display import Record, Tabular
+from pluralrm.display import Record, Tabular, json_fields
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import measure
 from pluralrm.metrics.overview import short_names
-from pluralrm.policies.best_of_n import BestOfCurve, BestOfN, CurvePoint
+from pluralrm.policies.best_of_n import BestOfN
 from pluralrm.policies.outcomes import load_outcome
 from pluralrm.policies.pool import POOL
 from pluralrm.runs import load_manifest
@@ -25,7 +25,7 @@ from pluralrm.study.ppo import Training
 from pluralrm.study.ppo.results import Answers, Apart, Change, PolicyResult, Seeded, TrainingResults, columns_of
 from pluralrm.study.steps import BestOfNResult, StudyWork
 from pluralrm.text import flat
-from pluralrm.training.job import UserParts, asker
+from pluralrm.training.job import UserParts
 from pluralrm.training.records import RUN, TrainingManifest, read_run
 
 
@@ -209,8 +209,7 @@ class StudyResult(Tabular):
             "schema": 1,
             "title": self.declared.title,
             "complete": self.complete,
-            "verdicts": self.verdicts,
-            "notes": self.notes,
+            **json_fields(self, "verdicts", "notes"),
             "models": [
                 {
                     "model": model,
@@ -293,33 +292,8 @@ def _of(sides: Sequence[StudyColumn], model: str) -> list[dict[str, object]]:
 def _best_of(best_of_n: BestOfN) -> dict[str, object]:
     return {
         "way": "exact" if best_of_n.exact else "first",
-        "ks": list(best_of_n.ks),
-        "ungraded": best_of_n.ungraded,
-        "oracle": [value.to_json() for value in best_of_n.oracle],
-        "random": [value.to_json() for value in best_of_n.random],
-        "curves": [_curve(curve) for curve in best_of_n.curves],
+        **json_fields(best_of_n, "ks", "ungraded", "oracle", "random", "curves"),
     }
-
-
-def _curve(curve: BestOfCurve) -> dict[str, object]:
-    return {
-        "model": curve.model,
-        "condition": curve.condition,
-        "shown_rubric": curve.shown_rubric,
-        "peak": curve.peak,
-        "over_optimised": curve.over_optimised,
-        "fall": _json(curve.fall),
-        "points": [_point(point) for point in curve.points],
-    }
-
-
-def _point(point: CurvePoint) -> dict[str, object]:
-    beside = {"first": _json(point.first), "regret": _json(point.regret), "at_most": point.at_most}
-    return {"k": point.k, "kl": point.kl, "grade": point.grade.to_json(), **beside, "score": point.score}
-
-
-def _json(estimate: Estimate | None) -> dict[str, float | int | str | None] | None:
-    return None if estimate is None else estimate.to_json()
 
 
 # ---------------------------------------------------------------- where it came from
@@ -392,7 +366,7 @@ def trained_json(results: TrainingResults) -> dict[str, object]:
         "n": recipe.declared.n,
         "shaping": recipe.declared.shaping,
         "domains": [name for name in recipe.parts if name],
-        "users": {name: _users(results, name) for name in UserParts._fields},
+        "users": {name: results.users(name) for name in UserParts._fields},
         **_questions(results),
         "trained": [_trained(row) for row in results.trained],
         "best_against_worst": [_apart(row) for row in results.apart],
@@ -408,10 +382,6 @@ def _questions(results: TrainingResults) -> dict[str, object]:
     counts = {"items": sum(len(part.items) for part in questions), "left_out": sum(part.left_out for part in questions)}
     about = {"benchmark": recipe.evaluated.card.name, "content_hash": recipe.evaluated.content_hash}
     return {"evaluated_on": {**about, **counts}}
-
-
-def _users(results: TrainingResults, name: str) -> int:
-    return len({asker(item) for parts in results.recipe.parts.values() for item in getattr(parts, name)})
 
 
 def _trained(policy: PolicyResult) -> dict[str, object]:

@@ -6,12 +6,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pluralrm.pages import Figure, PageTable, TableCell, TableColumn, columns
+from pluralrm.pages import Figure, PageTable, TableCell, TableColumn, columns, number_cell
 from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.study.ppo.results import Answers, Apart, PolicyResult, Seeded, TrainingResults
 from pluralrm.text import counted, difference, listed, percent, share, signed
-from pluralrm.training.job import asker
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def trained_parts(results: TrainingResults) -> list[Under]:
 def about(results: TrainingResults) -> str:
     """Return in a sentence what was trained, on whom, and who was asked in the end."""
     recipe, options = results.recipe, results.recipe.declared
-    train, test = (_users(results, name) for name in ("train", "test"))
+    train, test = map(results.users, ("train", "test"))
     each = ", one policy for each domain" if options.per_domain else ""
     seeds = f"seed{'s' * (len(recipe.seeds) > 1)} {_numbers(recipe.seeds)}"
     return (
@@ -92,10 +91,6 @@ def marked(policy: PolicyResult) -> str:
 
 def _numbers(numbers: Sequence[int]) -> str:
     return listed(list(map(str, numbers)), most=9)
-
-
-def _users(results: TrainingResults, name: str) -> int:
-    return len({asker(item) for parts in results.recipe.parts.values() for item in getattr(parts, name)})
 
 
 def seeded(seed: Seeded) -> tuple[str, str, str]:
@@ -154,10 +149,10 @@ def _row(results: TrainingResults, policy: PolicyResult, answers: Answers, *, se
     change = answers.change
     return [
         TableCell(_oracle(policy), seeds, "alarm" * policy.shown_rubric),
-        _cell(percent(answers.before)),
-        _cell(percent(answers.after.users)),
-        _cell(difference(change.users)),
-        *([_cell(difference(change.both))] if several else []),
+        number_cell(percent(answers.before)),
+        number_cell(percent(answers.after.users)),
+        number_cell(difference(change.users)),
+        *([number_cell(difference(change.both))] if several else []),
         str(change.users.failed),
         TableCell(alarms(policy) or "–", look="alarm" * bool(policy.alarms)),
     ]
@@ -202,8 +197,3 @@ def _curves(lines: Sequence[PlotLine], condition: str, number: int) -> Plot:
         labels=("step", "grade, per cent"),
         beside=True,
     )
-
-
-def _cell(text: str) -> TableCell:
-    value, _, span = text.partition(" ")
-    return TableCell(value, span)

@@ -21,6 +21,7 @@ from pluralrm.stats import Interval
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.intervals import Trainings, trainings, trainings_difference
 from pluralrm.study.ppo import Recipe, Training, TrainingCell
+from pluralrm.training.job import asker
 from pluralrm.training.measures import Alarm, FinalGrades, Ungraded, alarms, grade_change
 from pluralrm.training.records import HELD_OUT, METRICS, RUN, PpoEvaluation, PpoStep, read_lines, read_run
 
@@ -256,6 +257,10 @@ class TrainingResults:
     def conditions(self) -> list[str]:
         """The conditions under which reward models rewarded, in their order."""
         return list(dict.fromkeys(policy.condition for policy in self.trained))
+
+    def users(self, part: str) -> int:
+        """Return how many users a part has: train, validation or test."""
+        return len({asker(item) for parts in self.recipe.parts.values() for item in getattr(parts, part)})
 
 
 def found_of(recipe: Recipe, out: Path) -> TrainingResults:

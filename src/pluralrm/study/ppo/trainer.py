@@ -37,11 +37,9 @@ from pluralrm.training.settings import PpoSettings
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy
+    from pluralrm.policies.pool import Pool
     from pluralrm.training.job import PpoJob
     from pluralrm.training.ppo import Progress as PpoProgress
-if TYPE_CHECKING:
-    from pluralrm.policies.local import LocalPolicy
-    from pluralrm.policies.pool import Pool
 
 
 POLICIES = "policies"
