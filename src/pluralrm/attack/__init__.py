@@ -11,18 +11,17 @@ on disk is not scored again, and every number can be recomputed from it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Protocol
 
 from pluralrm import runs
 from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack, Target, attacked, chosen, unsupported
-from pluralrm.attack.effects import AttackSign, Colour, Effect, effects, head_json, signs
+from pluralrm.attack.effects import AttackSign, Colour, Effect, ProbedModel, effects, signs
 from pluralrm.conditions import load_condition
-from pluralrm.core import Benchmark, Condition, Reveals, RewardModel, Run
+from pluralrm.core import Benchmark, Condition, RewardModel, Run
 from pluralrm.display import json_fields
 from pluralrm.errors import ConditionError, ModelError
-from pluralrm.metrics.estimates import synthesised
 
 __all__ = [
     "ATTACKED",
@@ -50,20 +49,9 @@ class BenchmarkScorer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Robustness:
+class Robustness(ProbedModel):
     """What attacks do to one model under one condition; which were left out or stopped the model, and why."""
 
-    model: str
-    benchmark: str
-    condition: str
-    reveals: frozenset[Reveals]
-    pairs: str
-    """Whose pairs the model was shown, where a chat model wrote them."""
-    items: int
-    failed: int
-    """Items on which the model failed before any attack."""
-    clusters: int
-    complete: bool
     effects: tuple[Effect, ...]
     skipped: Mapping[str, str]
     broken: Mapping[str, str]
@@ -85,7 +73,7 @@ class Robustness:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return head_json(self, self.reveals, self.pairs) | json_fields(self, "effects", "skipped", "broken", "signs")
+        return self.head | json_fields(self, "effects", "skipped", "broken", "signs")
 
 
 def robustness(
@@ -122,16 +110,9 @@ def robustness(
         raise ConditionError(_nothing(condition, skipped))
     if broken and not results:
         raise next(iter(broken.values()))  # no attack's doing: the base may have been on disk
+    head = ProbedModel.of(base, complete=all(run.complete for run in (base, *results.values())))
     return Robustness(
-        model=base.model,
-        benchmark=base.benchmark,
-        condition=base.condition,
-        reveals=base.reveals,
-        pairs=synthesised(base),
-        items=len(base.rows),
-        failed=base.failed,
-        clusters=len({row.cluster for row in base.rows}),
-        complete=all(run.complete for run in (base, *results.values())),
+        **{part.name: getattr(head, part.name) for part in fields(head)},
         effects=tuple(effects(base, results, seed=seed)),
         skipped=skipped,
         broken={name: str(exc) for name, exc in broken.items()},

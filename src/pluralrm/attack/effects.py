@@ -19,7 +19,7 @@ from pluralrm.core import Estimate, Reveals, Row, Run
 from pluralrm.display import JsonFields, json_fields
 from pluralrm.metrics import contrast
 from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
-from pluralrm.metrics.estimates import caveats, estimate
+from pluralrm.metrics.estimates import caveats, estimate, synthesised
 from pluralrm.stats import holm, share_interval
 from pluralrm.stats.clusters import BoolArray
 from pluralrm.text import bounds, counted, flat
@@ -215,11 +215,34 @@ class AttackSign(NamedTuple):
     text: str
 
 
-def head_json(result: object, reveals: frozenset[Reveals], pairs: str) -> dict[str, object]:
-    """Return what a result is about, and how many items stand behind it, as JSON has it."""
-    context = {"reveals": sorted(reveals), **({"pairs": pairs} if pairs else {})}
-    about = json_fields(result, "model", "benchmark", "condition")
-    return about | context | json_fields(result, "items", "failed", "clusters", "complete")
+@dataclass(frozen=True, slots=True)
+class ProbedModel:
+    """A model under a condition, and the items behind what is said of it."""
+
+    model: str
+    benchmark: str
+    condition: str
+    reveals: frozenset[Reveals]
+    pairs: str
+    """Whose pairs the model was shown, where a chat model wrote them."""
+    items: int
+    failed: int
+    """Items on which the model failed as they are."""
+    clusters: int
+    complete: bool
+
+    @classmethod
+    def of(cls, base: Run, *, complete: bool) -> "ProbedModel":
+        """Return that of a run of the items as they are; `complete` where no run is unfinished."""
+        clusters = len({row.cluster for row in base.rows})
+        about = (base.model, base.benchmark, base.condition, base.reveals, synthesised(base))
+        return ProbedModel(*about, len(base.rows), base.failed, clusters, complete)
+
+    @property
+    def head(self) -> dict[str, object]:
+        """All of this as JSON has it."""
+        names = ("model", "benchmark", "condition", "reveals", "pairs", "items", "failed", "clusters", "complete")
+        return json_fields(self, *(name for name in names if name != "pairs" or self.pairs))
 
 
 def signs(effects: Sequence[Effect], broken: Mapping[str, str], *, failed: int = 0) -> list[AttackSign]:

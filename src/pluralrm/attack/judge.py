@@ -23,7 +23,7 @@ calls ignores the answers and takes the first place is outside of that model, an
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -32,14 +32,13 @@ from typing import NamedTuple
 from pluralrm import runs
 from pluralrm.attack import BenchmarkScorer
 from pluralrm.attack.attacks import ATTACKS, Alter, attacked, derived
-from pluralrm.attack.effects import Check, head_json
+from pluralrm.attack.effects import Check, ProbedModel
 from pluralrm.attack.judge_checks import PAD, ProbedJudge
 from pluralrm.attack.orders import JudgedItems, Ordered, balanced, mirrored
 from pluralrm.conditions import load_condition
-from pluralrm.core import Benchmark, Condition, Estimate, Item, Reveals, RewardModel, Run
+from pluralrm.core import Benchmark, Condition, Estimate, Item, RewardModel, Run
 from pluralrm.display import json_fields
 from pluralrm.errors import MetricError, ModelError, SpecError
-from pluralrm.metrics.estimates import synthesised
 from pluralrm.models import compares, load_model
 from pluralrm.models.declarations import JudgeProbe, PluginModel, Questionable, compares_of
 from pluralrm.stats.clusters import FloatArray
@@ -171,22 +170,13 @@ class PlaceCredits:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeTrust:
+class JudgeTrust(ProbedModel):
     """What the probes say of one judge.
 
     `one_order` is its accuracy as the items are given, `all_orders` with the places averaged out, `ability` without any
     effect of places; `why` says why there is no ability.
     """
 
-    model: str
-    benchmark: str
-    condition: str
-    reveals: frozenset[Reveals]
-    pairs: str
-    items: int
-    failed: int
-    clusters: int
-    complete: bool
     checks: tuple[Check, ...]
     places: tuple[PlaceRate, ...]
     one_order: Estimate | None
@@ -206,9 +196,7 @@ class JudgeTrust:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        places = [{**json_fields(rate), "wins": rate.wins.to_json()} for rate in self.places]
-        rest = json_fields(self, "one_order", "all_orders", "ability", "why")
-        return head_json(self, self.reveals, self.pairs) | json_fields(self, "checks") | {"places": places, **rest}
+        return self.head | json_fields(self, "checks", "places", "one_order", "all_orders", "ability", "why")
 
 
 # ---------------------------------------------------------------- runs
@@ -303,16 +291,9 @@ def _trust(base: Run, probed: ProbedJudge, checks: Sequence[Check], *, places: b
     ordered = probed.ordered
     whole, first = ordered.credits()
     ability, why = _ability(ordered) if places else (None, "no answer stands in a place")
+    head = ProbedModel.of(base, complete=probed.complete)
     return JudgeTrust(
-        model=base.model,
-        benchmark=base.benchmark,
-        condition=base.condition,
-        reveals=base.reveals,
-        pairs=synthesised(base),
-        items=len(base.rows),
-        failed=base.failed,
-        clusters=len({row.cluster for row in base.rows}),
-        complete=probed.complete,
+        **{part.name: getattr(head, part.name) for part in fields(head)},
         checks=tuple(checks),
         places=tuple(_rates(ordered)) if places else (),
         one_order=None if first is None else ordered.items.share(first),
