@@ -96,14 +96,14 @@ class Actor:
 
     def reference(self, tokens: Tokens) -> torch.Tensor:
         """Return the reference's log-probs at the answers' tokens; they have no gradient."""
-        switch = switched_off(self.model) if self.copied is None else nullcontext()
+        switch = self.model.disable_adapter() if self.copied is None else nullcontext()
         with torch.no_grad(), self.computing(), switch:
             logits, _ = _forward(self.copied or self.model, tokens, self.temperature)
             return token_log_probs(logits, tokens.answers)
 
     def whole(self) -> "PreTrainedModel":
-        """Return the policy's weights, adapters added to them."""
-        return self.model if self.copied is not None else merged(self.model)
+        """Return the policy's weights; adapters are added to a copy of them, as any folder holds them."""
+        return self.model if self.copied is not None else copy.deepcopy(self.model).merge_and_unload()
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -174,9 +174,6 @@ def entropies(logits: torch.Tensor) -> torch.Tensor:
     return -(logs.exp() * logs).sum(dim=-1)
 
 
-# ---------------------------------------------------------------- the critic
-
-
 # ---------------------------------------------------------------- LoRA
 
 
@@ -195,18 +192,6 @@ def with_adapters(model: "PreTrainedModel", *, rank: int, alpha: float, seed: in
         # peft reads a property under the name that transformers is about to drop.
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         return get_peft_model(model, chosen)
-
-
-@contextmanager
-def switched_off(model: "PreTrainedModel") -> Iterator[None]:
-    """Compute as if there were no adapters."""
-    with model.disable_adapter():
-        yield
-
-
-def merged(model: "PreTrainedModel") -> "PreTrainedModel":
-    """Return a copy of the model with its adapters added to the weights, as any folder holds them."""
-    return copy.deepcopy(model).merge_and_unload()
 
 
 _NAME, _OLD, _NEW = "checkpoint", "checkpoint.old", "checkpoint.new"

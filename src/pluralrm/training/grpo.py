@@ -27,20 +27,15 @@ from pluralrm.models.neural.loading import settings as loading_settings
 from pluralrm.policies.local import Network, open_network
 from pluralrm.policies.policy import parse_policy
 from pluralrm.serve.watch import WatchFolder
-from pluralrm.training.actor import trainable
-from pluralrm.training.job import GrpoJob, TrainingPrompt, of_step
-from pluralrm.training.rollout import StepAnswers, draw_step
+from pluralrm.training.actor import trainable, write_policy
+from pluralrm.training.job import GrpoJob, PreparedJob, TrainingPrompt, of_step, prepared_for
+from pluralrm.training.measures import FinishedTraining, TrainingProgress, finished_training, progress_of
+from pluralrm.training.records import POLICY, EvaluationLine, GrpoStep, TrainingFolder
+from pluralrm.training.rollout import StepAnswers, draw_step, line_of_step, threads_for, watch, watching
+from pluralrm.training.settings import check_grpo_settings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-
-from pluralrm.training.actor import write_policy
-from pluralrm.training.job import PreparedJob, prepared_for
-from pluralrm.training.measures import FinishedTraining, TrainingProgress, finished_training, progress_of
-from pluralrm.training.records import POLICY, EvaluationLine, GrpoStep, TrainingFolder
-from pluralrm.training.rollout import line_of_step, threads_for, watch, watching
-from pluralrm.training.settings import check_grpo_settings
 
 CHECKPOINTS = "checkpoints"
 Logs = Mapping[str, float | None]
@@ -56,7 +51,7 @@ def train(job: GrpoJob, out: str | Path, *, steps: int, progress: Callable[[Prog
     with TrainingFolder(Path(out), ready.manifest, GrpoStep, EvaluationLine) as folder:
         if not folder.has(steps):  # else no weight is read
             with threads_for(job.policy.folder), watching(job, folder.path) as second:
-                _Run(job, folder, ready, steps=steps, second=second).go(progress or _quiet)
+                _Run(job, folder, ready, steps=steps, second=second).go(progress or (lambda _: None))
         return finished_training(folder, steps)
 
 
@@ -106,10 +101,6 @@ def _line(step: int, drawn: StepAnswers, logs: Logs) -> GrpoStep:
         loss=values["loss"],
         norm=values["grad_norm"],
     )
-
-
-def _quiet(progress: Progress) -> None:
-    """Show nothing."""
 
 
 # ---------------------------------------------------------------- TRL's trainer

@@ -4,7 +4,7 @@ Each alarm says its numbers and its threshold.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +13,12 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pluralrm.core import Estimate
+from pluralrm.core import Estimate, Failure
 from pluralrm.display import brief
-from pluralrm.policies.grades import MOST_UNGRADED, ungraded_message
+from pluralrm.grading import Grade
+from pluralrm.policies.grades import MOST_UNGRADED, Key, key, ungraded_message
 from pluralrm.policies.policy import parse_policy
+from pluralrm.policies.pool import Pool
 from pluralrm.stats import cluster_means, difference_interval, spread
 from pluralrm.stats.intervals import counts, robust, t_quantile
 from pluralrm.stats.ranking import two_sample_test
@@ -248,6 +250,28 @@ class Ungraded(NamedTuple):
 
     answers: int
     failures: Mapping[str, int]
+
+
+class GradeTable(NamedTuple):
+    """The mean grade of each item's answers, whether an answer or a grade of it failed, and what failed of all."""
+
+    means: list[float]
+    failed: list[bool]
+    ungraded: Ungraded
+
+
+def grade_table(pool: Pool, grades: Mapping[Key, Grade]) -> GradeTable | None:
+    """Return the grades of a pool, what failed counting 0; None where an answer has no grade yet."""
+    means, failed, failures = [], [], Counter[str]()
+    for item, samples in pool.samples.items():
+        worths = [sample.failure or grades.get(key(item, sample.text)) for sample in samples]
+        if None in worths:
+            return None
+        values = [worth for worth in worths if isinstance(worth, float)]
+        failures.update(worth.kind for worth in worths if isinstance(worth, Failure))
+        means.append(sum(values) / len(worths))
+        failed.append(len(values) < len(worths))
+    return GradeTable(means, failed, Ungraded(sum(map(len, pool.samples.values())), dict(sorted(failures.items()))))
 
 
 class FinalGrades(NamedTuple):

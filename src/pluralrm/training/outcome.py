@@ -6,7 +6,6 @@ OUT/outcome-STEPS-N              rows as best-of-N's, at k = 1
 OUT/on-BENCHMARK-HASH/...        the same three of another benchmark's questions
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -14,19 +13,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pluralrm.core import Benchmark, Estimate, Failure, Item, Row
+from pluralrm.core import Benchmark, Estimate, Item, Row
 from pluralrm.digests import digest
 from pluralrm.display import brief
 from pluralrm.errors import MissingExtraError, OutageError, RunError, SpecError
 from pluralrm.files import replace_file
-from pluralrm.grading import Grade, Grader
+from pluralrm.grading import Grader
 from pluralrm.journal import provenance
 from pluralrm.metrics.estimates import written_pairs
 from pluralrm.metrics.overview import short_names
 from pluralrm.pages import Figure, PageTable, columns, render
 from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import Dot, Plot
-from pluralrm.policies.grades import Key, grade_folder, grade_pool, key, read_grades
+from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
 from pluralrm.policies.outcomes import OutcomeManifest, write_outcome
 from pluralrm.policies.policy import Draw, Policy, load_policy, parse_policy
 from pluralrm.policies.pool import Pool, items_of
@@ -42,9 +41,10 @@ from pluralrm.training.measures import (
     Changes,
     FinalGrades,
     FinishedTraining,
+    GradeTable,
     Thresholds,
-    Ungraded,
     alarms,
+    grade_table,
     held_out_changes,
     mean,
 )
@@ -109,7 +109,7 @@ def outcome(
     with threads_for(job.policy.folder):
         before_pool = sample(bench, before, job.condition, out=root / f"before-{n}", draw=draw)
         after_pool = sample(bench, after, job.condition, out=root / f"after-{when}", draw=draw)
-    tables = [_table(pool, bench, _graded(pool, bench, grader, progress)) for pool in (before_pool, after_pool)]
+    tables = [_graded(pool, bench, grader, progress) for pool in (before_pool, after_pool)]
     manifest = _manifest(job, target, read_run(trained.folder), grader=grader, pool=after_pool, table=tables[1])
     folder = root / f"outcome-{when}"
     write_outcome(folder, manifest, _rows(after_pool, bench, tables[1].means))
@@ -178,34 +178,15 @@ def _as_trained(policy: Policy) -> Policy:
     return replace(policy, network=cache(lambda: open_network(policy.folder, how)))
 
 
-def _graded(
-    pool: Pool, bench: Benchmark, grader: Grader, progress: Callable[[Progress], None] | None
-) -> Mapping[Key, Grade]:
+def _graded(pool: Pool, bench: Benchmark, grader: Grader, progress: Callable[[Progress], None] | None) -> GradeTable:
     done = grade_pool(pool, bench, grader, progress=progress)
-    if done.open:
+    table = None if done.open else grade_table(pool, read_grades(grade_folder(pool, grader)))
+    if table is None:
         raise OutageError(f"{grader.spec}: {done.open} of {done.total} answers have no grade yet; ask again")
-    return read_grades(grade_folder(pool, grader))
+    return table
 
 
-class _Table(NamedTuple):
-    """The mean grade of each item's answers, whether an answer or a grade of it failed, and what failed of all."""
-
-    means: list[float]
-    failed: list[bool]
-    ungraded: Ungraded
-
-
-def _table(pool: Pool, bench: Benchmark, grades: Mapping[Key, Grade]) -> _Table:
-    means, failed, failures = [], [], Counter[str]()
-    for item in items_of(pool, bench):
-        worths: list[Grade] = [sample.failure or grades[key(item.id, sample.text)] for sample in pool.samples[item.id]]
-        failures.update(worth.kind for worth in worths if isinstance(worth, Failure))
-        failed.append(any(isinstance(worth, Failure) for worth in worths))
-        means.append(sum(0.0 if isinstance(worth, Failure) else worth for worth in worths) / len(worths))
-    return _Table(means, failed, Ungraded(sum(map(len, pool.samples.values())), dict(sorted(failures.items()))))
-
-
-def _result(items: Sequence[Item], tables: Sequence[_Table], folder: Path) -> TrainingOutcome:
+def _result(items: Sequence[Item], tables: Sequence[GradeTable], folder: Path) -> TrainingOutcome:
     before, after = tables
     values = list(zip(before.means, after.means, strict=True))
     means = cluster_means(values, [item.cluster for item in items], crossed=[item.crossed for item in items])
@@ -225,7 +206,7 @@ def _result(items: Sequence[Item], tables: Sequence[_Table], folder: Path) -> Tr
 
 
 def _manifest(
-    job: TrainingJob, of: Questions, run: TrainingManifest, *, grader: Grader, pool: Pool, table: _Table
+    job: TrainingJob, of: Questions, run: TrainingManifest, *, grader: Grader, pool: Pool, table: GradeTable
 ) -> OutcomeManifest:
     # By its weights: folders are written anew, and copied. Rewards on other scales are another experiment.
     facts = {name: fact for name, fact in run.identity.items() if name.startswith(("policy ", "condition "))}

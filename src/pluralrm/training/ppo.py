@@ -322,7 +322,7 @@ def train(job: PpoJob, out: str | Path, *, steps: int, progress: Callable[[Progr
             with threads_for(job.policy.folder), watching(job, folder.path) as second:
                 how = loading_settings(parse_policy(job.policy.spec))
                 actor = open_actor(job.policy.folder, how, job.settings, seed=job.seed)
-                _Run(job, folder, actor, ready, second=second).go(steps, progress or _quiet)
+                _Run(job, folder, actor, ready, second=second).go(steps, progress or (lambda _: None))
                 write_policy(actor.whole(), job.policy.folder, folder.path / POLICY)
             folder.note("complete", steps)
         return finished_training(folder, steps)
@@ -430,7 +430,3 @@ def _line(state: State, drawn: StepAnswers, *, shaped: Sequence[float | None], v
         actor_norm=values["actor_norm"],
         critic_norm=values["critic_norm"],
     )
-
-
-def _quiet(progress: Progress) -> None:
-    """Show nothing."""

@@ -56,7 +56,7 @@ def tiny_policy(out: Path, *, seed: int = 0, steps: int = 700, progress: Tell | 
         raise RunError(f"{out}: found something, wanted a new folder")
     try:
         with whole_folder(out) as beside:
-            _write(beside, seed, steps, progress or _quiet)
+            _write(beside, seed, steps, progress or (lambda _step, _loss: None))
     except BlockingIOError as exc:
         raise RunError(f"{out}: another process is writing it; wait for it or stop it") from exc
     except (OSError, SafetensorError) as exc:
@@ -186,7 +186,3 @@ def _padded(rows: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
     ids = [[*row, *[0] * (width - len(row))] for row, _ in rows]
     labels = [[*[-100] * start, *row[start:], *[-100] * (width - len(row))] for row, start in rows]
     return torch.tensor(ids), torch.tensor(labels)
-
-
-def _quiet(step: int, loss: float) -> None:
-    """Show no progress."""

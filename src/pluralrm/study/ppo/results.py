@@ -1,6 +1,5 @@
 """What came of a study's trainings: each reward model's policy before and after, over its seeds, with intervals."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
@@ -9,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.core import Benchmark, Estimate, Failure
+from pluralrm.core import Benchmark, Estimate
 from pluralrm.correlate import Column, column_of_items
 from pluralrm.correlate.columns import notes_of
 from pluralrm.errors import StudyError
 from pluralrm.grading import Grader
-from pluralrm.policies.grades import grade_folder, key, read_grades
+from pluralrm.policies.grades import grade_folder, read_grades
 from pluralrm.policies.outcomes import OutcomeManifest, find_outcomes, load_outcome
 from pluralrm.policies.pool import POOL, load_pool
 from pluralrm.stats import Interval
@@ -22,7 +21,7 @@ from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.intervals import Trainings, trainings, trainings_difference
 from pluralrm.study.ppo import Recipe, Training, TrainingCell
 from pluralrm.training.job import asker
-from pluralrm.training.measures import Alarm, FinalGrades, Ungraded, alarms, grade_change
+from pluralrm.training.measures import Alarm, FinalGrades, GradeTable, alarms, grade_change, grade_table
 from pluralrm.training.records import HELD_OUT, METRICS, RUN, PpoEvaluation, PpoStep, read_lines, read_run
 
 REPORT = "report.html"
@@ -107,31 +106,14 @@ def is_graded(recipe: Recipe, training: Training) -> bool:
     return complete and (training.folder / REPORT).exists()
 
 
-class _Table(NamedTuple):
-    """The mean grade of each item's answers, whether any failed, and what failed of all."""
-
-    means: list[float]
-    failed: list[bool]
-    ungraded: Ungraded
-
-
-def _pool_table(folder: Path, grader: Grader) -> _Table | None:
+def _pool_table(folder: Path, grader: Grader) -> GradeTable | None:
     """Return the grades of a pool; None where an answer or a grade is open."""
     if not POOL.holds(folder):
         return None
     pool = load_pool(folder, incomplete=True)
     if not pool.complete:
         return None
-    grades, means, failed, failures = read_grades(grade_folder(pool, grader)), [], [], Counter[str]()
-    for item, samples in pool.samples.items():
-        worths = [sample.failure or grades.get(key(item, sample.text)) for sample in samples]
-        if None in worths:
-            return None
-        values = [worth for worth in worths if isinstance(worth, float)]
-        failures.update(worth.kind for worth in worths if isinstance(worth, Failure))
-        means.append(sum(values) / len(worths))
-        failed.append(len(values) < len(worths))
-    return _Table(means, failed, Ungraded(sum(map(len, pool.samples.values())), dict(sorted(failures.items()))))
+    return grade_table(pool, read_grades(grade_folder(pool, grader)))
 
 
 def curves(folder: Path, steps: int) -> tuple[dict[int, PpoStep], dict[int, PpoEvaluation]]:
