@@ -15,6 +15,7 @@ from pluralrm.core import Failure, Row, Score
 from pluralrm.metrics import PublishedMetric, measure, published
 from pluralrm.metrics.official.strict import (
     RMB_PARTS,
+    Matrix,
     TiesPrompt,
     levels,
     overall,
@@ -23,7 +24,6 @@ from pluralrm.metrics.official.strict import (
     published_rm_bench,
     published_rmb,
     section_scores,
-    style_matrix,
     ties_parts,
     top_share,
 )
@@ -53,6 +53,13 @@ def as_score(value: float) -> Score:
 def pair(item: str, chosen: float, rejected: float, *, turned: bool = False, **changes: object) -> Row:
     scores = [as_score(rejected), as_score(chosen)] if turned else [as_score(chosen), as_score(rejected)]
     return row(item, scores, preferred=int(turned), **changes)
+
+
+def style_matrix(chosen: Sequence[Sequence[float]], rejected: Sequence[Sequence[float]]) -> Matrix:
+    """Return the matrix of (prompts, 3) scores, NaN for a missing one: rows are styles of the chosen answer."""
+    above = np.array(chosen)[:, :, None] > np.array(rejected)[:, None, :]
+    matrix: Matrix = above.mean(axis=0)
+    return matrix
 
 
 def close(value: float | None, expected: float | None) -> bool:

@@ -35,18 +35,6 @@ _FEWEST = 4.0
 """Clusters (Kish) in each window below which no look decides."""
 
 
-def look_counts(count: int) -> Iterator[int]:
-    """Yield after how many values there is a look, up to `count`.
-
-    >>> list(look_counts(60))
-    [24, 29, 35, 42, 51]
-    """
-    n = FIRST_LOOK
-    while n <= count:
-        yield n
-        n = math.ceil(n * GROWTH)
-
-
 def spent(look: int) -> float:
     """Return the share of the error that look 1, 2, ... may spend; over all looks it sums to 1."""
     root = math.sqrt(_FLATTENING)

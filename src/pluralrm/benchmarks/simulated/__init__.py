@@ -4,8 +4,8 @@
 >>> len(bench.items), len(bench.users)
 (160, 40)
 
-`ceilings.py` says how good any scorer can be on these items when it knows the taste, the posts or nothing;
-`scorers.py` has the three scorers that get there. docs/simulated.md says how a user comes to choose.
+`scorers.py` says how good any scorer can be on these items when it knows the taste, the posts or nothing, and has the
+three scorers that get there. docs/simulated.md says how a user comes to choose.
 
 Every draw is seeded by the world's seed and the id of what is drawn, so that more users, posts, items or pairs leave
 those that were there as they are. The seed of the placement moves candidates and nothing else.

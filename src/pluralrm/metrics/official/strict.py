@@ -174,13 +174,11 @@ def ties_parts(prompts: Iterable[TiesPrompt]) -> TiesParts | None:
 
 def published_rewardbench2(rows: Sequence[Row], source: str) -> PublishedMetric:
     """Return the Score, subsets as domains; rows of Ties have the tags `kind` and `pair`."""
-    members: dict[str, list[Row]] = {}
-    for row in rows:
-        members.setdefault(row.domain, []).append(row)
+    members = rows_by_domain(rows)
     ties = ties_parts([TiesPrompt(row.tags["kind"], row.tags["pair"], *_sides(row)) for row in members.get(TIES, [])])
     scores: dict[str, float | None] = {
         name: float(np.mean([top_share(*_sides(row)) for row in part]))
-        for name, part in sorted(members.items())
+        for name, part in members.items()
         if name != TIES
     }
     if TIES in members:
@@ -243,13 +241,6 @@ class Levels(NamedTuple):
     def mean(self) -> float:
         """The score of a domain."""
         return sum(self) / 3
-
-
-def style_matrix(chosen: ArrayLike, rejected: ArrayLike) -> Matrix:
-    """Return the matrix of (prompts, 3) scores, NaN for a missing one: rows are styles of the chosen answer."""
-    above = np.asarray(chosen, dtype=np.float64)[:, :, None] > np.asarray(rejected, dtype=np.float64)[:, None, :]
-    matrix: Matrix = above.mean(axis=0)
-    return matrix
 
 
 def levels(matrix: Matrix) -> Levels:
