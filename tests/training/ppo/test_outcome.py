@@ -73,8 +73,8 @@ def test_before_and_after_are_asked_with_weights_as_they_are_held_in_training(
 def test_an_outcome_says_whose_pairs_its_reward_model_and_its_policy_saw(finished) -> None:
     from dataclasses import replace
 
-    from pluralrm.training.measures import Ungraded
-    from pluralrm.training.outcome import _manifest, _Table, outcome
+    from pluralrm.training.measures import GradeTable, Ungraded
+    from pluralrm.training.outcome import _manifest, outcome
     from pluralrm.training.records import read_run
 
     asked, trained = finished
@@ -84,7 +84,7 @@ def test_an_outcome_says_whose_pairs_its_reward_model_and_its_policy_saw(finishe
     written = replace(asked, benchmark=replace(asked.benchmark, card=card))
 
     def told(**shown: tuple[str, ...]) -> tuple[str, str]:
-        table, run_of = _Table([], [], Ungraded(0, {})), run.model_copy(update=shown)
+        table, run_of = GradeTable([], [], Ungraded(0, {})), run.model_copy(update=shown)
         found = _manifest(written, written.questions(), run_of, grader=ToneGrader(), pool=pool, table=table)
         return found.pairs, found.policy_pairs
 
@@ -175,13 +175,13 @@ def test_a_training_on_another_scale_is_no_model_of_that_column(finished, tmp_pa
 
 
 def test_an_item_that_failed_before_or_after_is_counted_once_for_the_change() -> None:
-    from pluralrm.training.measures import Ungraded
-    from pluralrm.training.outcome import _result, _Table
+    from pluralrm.training.measures import GradeTable, Ungraded
+    from pluralrm.training.outcome import _result
 
     items, one = tones_benchmark(4, 1).items, Ungraded(8, {"parse": 1})
     before, after = (
-        _Table([0.0, 0.5, 1.0, 0.5], [True, False, False, False], one),
-        _Table([0.5, 0.0, 1.0, 0.5], [False, True, False, False], one),
+        GradeTable([0.0, 0.5, 1.0, 0.5], [True, False, False, False], one),
+        GradeTable([0.5, 0.0, 1.0, 0.5], [False, True, False, False], one),
     )
     found = _result(items, [before, after], Path())
     assert [one.failed for one in (found.before, found.after, found.change)] == [1, 1, 2]
