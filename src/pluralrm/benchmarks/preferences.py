@@ -181,10 +181,10 @@ def in_part(user: str, users: Users) -> bool:
 
 def items_in_part(items: Iterable[Item], users: Users, file: str = "") -> tuple[Item, ...]:
     """Return the items of a part of the users; none is a BenchmarkError, which begins with the `file`."""
-    kept = tuple(item for item in items if in_part(item.cluster, users))
-    if not kept:
+    members = tuple(item for item in items if in_part(item.cluster, users))
+    if not members:
         raise BenchmarkError(f"{file}found no item of users={users}, wanted at least one")
-    return kept
+    return members
 
 
 def _pairs(person: _Person, dirt: Dirt, *, drop: bool) -> tuple[ContextPair, ...]:

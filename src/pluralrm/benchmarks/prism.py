@@ -142,7 +142,7 @@ def _traits(path: Path, dirt: Dirt) -> Mapping[str, Mapping[str, str]]:
 
     def declared(raw: Mapping[str, object], location: Place, _domain: str) -> tuple[str, Mapping[str, str]]:
         row = checked(SurveyRow, raw, location, dirt)
-        refuse_again(row.user_id, people, location, field="user_id", wanted="one row per person")
+        refuse_again(row.user_id, people, location, field="user_id", each="one row per person")
         people[row.user_id] = location
         return row.user_id, dict(_declared(row.__pydantic_extra__))
 

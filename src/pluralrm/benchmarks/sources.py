@@ -240,11 +240,11 @@ def read_checked(
 
 
 def refuse_again(
-    name: str, seen: Mapping[str, Place], location: Place, *, field: str = "id", wanted: str = "an id of its own"
+    name: str, seen: Mapping[str, Place], location: Place, *, field: str = "id", each: str = "an id of its own"
 ) -> None:
     """Raise a RowError where a name stood in a row before."""
     if name in seen:
-        raise location.refuse(field, found=f"{describe(name)} again (first at {seen[name]})", wanted=wanted)
+        raise location.refuse(field, found=f"{describe(name)} again (first at {seen[name]})", wanted=each)
 
 
 def read_each(
