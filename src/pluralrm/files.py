@@ -1,5 +1,6 @@
 """Files that outlive a kill: torn ends are cut, small files are replaced at once, a folder has one writer."""
 
+import csv
 import fcntl
 import gzip
 import os
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from pluralrm.errors import MissingExtraError
+from pluralrm.errors import MetricError, MissingExtraError
 
 LOCK = ".lock"
 """The file in a folder that its one writer holds."""
@@ -260,6 +261,20 @@ def replace_file(path: Path, content: str | bytes | Iterable[bytes]) -> None:
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
+
+
+def csv_rows(path: str | Path, *, form: str) -> list[tuple[int, list[str]]]:
+    """Return the rows of a CSV file in UTF-8 that are not blank, white space stripped, each with the line it ends on.
+
+    A file that cannot be read is a MetricError, which says what `form` it should have.
+    """
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream, strict=True)
+            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as exc:
+        raise MetricError(f"cannot read {str(path)!r}: {exc}. Wanted a CSV file in UTF-8{form}") from exc
+    return [(line, row) for line, row in rows if any(row)]
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:

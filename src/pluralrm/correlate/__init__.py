@@ -55,11 +55,6 @@ def match_notes(benchmarks: Sequence[Column], downstream: Sequence[Column]) -> l
     return notes + [f"left out: {column.name}, for no model picks under {column.condition}" for column in left]
 
 
-def same(first: Column, second: Column) -> bool:
-    """Return whether two columns are one, named twice."""
-    return first.name == second.name and first.scores == second.scores
-
-
 def usable(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
     """Return the pairs that can be correlated, and a line for each column and pair that cannot: left out everywhere."""
     columns = {column.name: column for pair in pairs for column in pair}
@@ -71,7 +66,7 @@ def usable(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
     for first, second in pairs:
         if first.name in few or second.name in few:
             continue
-        if same(first, second):
+        if first.is_again(second):
             lines.append(f"left out: {first.name} against itself")
         elif reason := unranked((first, second), complete((first, second), list(first.scores))):
             lines.append(f"left out: {first.name} -> {second.name}: {reason}")

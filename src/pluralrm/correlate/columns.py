@@ -6,7 +6,6 @@ that a benchmark and best-of-k on the same users are resampled together. Publish
 model, its name in the first column; blank and "-" are missing.
 """
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from numpy.typing import ArrayLike
 from pluralrm.core import OTHERS, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError, RowError, did_you_mean
+from pluralrm.files import csv_rows
 from pluralrm.metrics.comparison import together
 from pluralrm.metrics.estimates import headline, remark, synthesised
 from pluralrm.policies.outcomes import Outcome, OutcomeManifest
@@ -53,6 +53,10 @@ class Column(Brief):
     notes: tuple[str, ...] = ()
     source: str = ""
     condition: str = ""
+
+    def is_again(self, other: "Column") -> bool:
+        """Return whether two columns are one, named twice."""
+        return self.name == other.name and self.scores == other.scores
 
     def renamed(self, names: Mapping[str, str]) -> "Column":
         """Return the column with models under other names, no two alike."""
@@ -382,14 +386,7 @@ def read_published(path: str | Path) -> PublishedTable:
 
     A row that ends early lacks its last cells; blank cells beyond the header are nothing.
     """
-    file = str(path)
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            numbered = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as exc:
-        raise MetricError(f"cannot read {file!r}: {exc}. Wanted a CSV file in UTF-8, one row a model") from exc
-    rows = [(line, row) for line, row in numbered if any(row)]
+    file, rows = str(path), csv_rows(path, form=", one row a model")
     if len(rows) < 2:
         raise MetricError(f"{file}: found {len(rows)} rows, wanted a header and one row a model")
     header = _header(file, *rows[0])

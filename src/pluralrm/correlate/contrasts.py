@@ -163,8 +163,8 @@ def contrasts_of(
     for result in downstream:
         for first, second in combinations(matched(benchmarks, result), 2):
             models = complete((first, second, result), list(first.scores))
-            same = any(a.name == b.name and a.scores == b.scores for a, b in combinations((first, second, result), 2))
-            if not same and not unranked((first, second, result), models):
+            again = any(column.is_again(other) for column, other in combinations((first, second, result), 2))
+            if not again and not unranked((first, second, result), models):
                 triples.append(((first, second), result, models))
     families = []
     for measure in chosen:

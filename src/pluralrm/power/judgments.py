@@ -3,7 +3,6 @@
 A pilot comes from a CSV file with the columns item, annotator, label.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from pluralrm.cluster import Cluster, each_job
 from pluralrm.core import Estimate
 from pluralrm.display import json_fields
 from pluralrm.errors import MetricError, RowError, SpecError, did_you_mean
+from pluralrm.files import csv_rows
 from pluralrm.power.detection import PowerSettings, simulated, smallest
 from pluralrm.stats.correlation import likeness
 from pluralrm.stats.intervals import normal_quantile
@@ -63,13 +63,7 @@ class RatingsSummary:
 
 def read_ratings(path: str | Path) -> RatingsTable:
     """Return the ratings in a CSV file; blank labels and "-" are missing, a rating that comes twice is a RowError."""
-    file = str(path)
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as exc:
-        raise MetricError(f"cannot read {file!r}: {exc}. Wanted a CSV file in UTF-8: {', '.join(COLUMNS)}") from exc
+    file, rows = str(path), csv_rows(path, form=f": {', '.join(COLUMNS)}")
     header = rows[0][1] if rows else []
     for name in COLUMNS:
         if name not in header:
