@@ -37,17 +37,20 @@ def digest_items(items: Sequence[Any]) -> str:
     people: dict[int, bytes] = {}
     texts: dict[str, bytes] = {}
     for index, item in enumerate(items):
+        if len(texts) >= _NEAR:
+            texts.clear()
+        answers = [texts.get(text) or texts.setdefault(text, _canonical(text)) for text in item.candidates]
+        question, before, after = _beside_user(item)
+        head = b",".join([*map(_canonical, question), b"[" + b",".join(answers) + b"]"])
+        running.update(b"," * bool(index) + b"[" + head + b",")
+        if item.user is None:
+            running.update(_canonical([*before, None, *after])[1:])
+            continue
         if id(item.user) not in people:
             if len(people) >= _NEAR:
                 people.clear()
             people[id(item.user)] = _canonical(_user_content(item.user))
-        if len(texts) >= _NEAR:
-            texts.clear()
-        answers = [texts.get(text) or texts.setdefault(text, _canonical(text)) for text in item.candidates]
-        question, before, after = map(_canonical, _beside_user(item))
-        running.update(b"," * bool(index) + question[:-1] + b",[" + b",".join(answers) + b"]," + before[1:-1] + b",")
-        running.update(people[id(item.user)])
-        running.update(b"," + after[1:])
+        running.update(_canonical(before)[1:-1] + b"," + people[id(item.user)] + b"," + _canonical(after)[1:])
     running.update(b"]")
     return running.hexdigest()
 

@@ -3,6 +3,8 @@
 Only typer and the verb that is called load; --help reads the docstrings of the others from their files.
 """
 
+import atexit
+import gc
 import os
 import sys
 from importlib import import_module
@@ -123,6 +125,7 @@ def main() -> None:
     from pluralrm.errors import OutageError, PluralrmError
 
     allow_any_encoding()
+    atexit.register(gc.freeze)  # at the end no cycles are looked for among what goes anyway
     completes = "_PLURALRM_COMPLETE" in os.environ  # the shell asks about any of the commands
     called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:

@@ -88,6 +88,7 @@ def score(
     from pluralrm.conditions import condition_summaries
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
+    from pluralrm.runs.store import uncollected
 
     part = named_shard(shard)
     aliases, models = named_models(models)
@@ -98,7 +99,8 @@ def score(
     models, conditions = access.specs(models, conditions)
     settings = settings_of(served, rate, dry_run=dry_run)
     loaded = [load_model(model, settings=settings) for model in models]  # a slip costs a second now, not a night
-    benches = [load_benchmark(name, seed=seed) for name in benchmarks]
+    with uncollected():
+        benches = [load_benchmark(name, seed=seed) for name in benchmarks]
     cells = plan(benches, models, conditions, settings=settings)
     served.check([*loaded, *(cell.condition for cell in cells)])
     check_open(cells)

@@ -4,9 +4,10 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -61,17 +62,28 @@ def consistency(run: Run, *, average: Average | None = None) -> Consistency:
 
 def estimate_run(run: Run, metric: str, average: Average) -> Estimate:
     """Return the mean of a metric over all rows of a run; of consistency too, which `measure` refuses."""
-    return estimate(run.rows, metric, average, caveats(run), parts=units_of(run, metric))
+    parts, rule = units_of(run, metric), METRICS[metric].fixed
+    fixed = partial(once, run, rule, partial(rule, run.rows))
+    return estimate(run.rows, metric, average, caveats(run), parts=parts, fixed=fixed)
 
 
 def estimate(
-    rows: Sequence[Row], metric: str, average: Average, note: str = "", *, parts: Units | None = None
+    rows: Sequence[Row],
+    metric: str,
+    average: Average,
+    note: str = "",
+    *,
+    parts: Units | None = None,
+    fixed: Callable[[], str] | None = None,
 ) -> Estimate:
-    """Return the mean of a metric over rows: over all units (micro), or over domains of the domain's mean (macro)."""
+    """Return the mean of a metric over rows: over all units (micro), or over domains of the domain's mean (macro).
+
+    `parts` are its units and `fixed` says why they could not have been different, where that is known of the rows.
+    """
     parts, macro = parts or units(rows, metric), average == "macro"
     means = parts.means(macro=macro)
     interval = share_interval(means)
-    reason = METRICS[metric].fixed(rows) if same_everywhere(means) else ""
+    reason = (fixed or partial(METRICS[metric].fixed, rows))() if same_everywhere(means) else ""
     if reason:
         interval = interval._replace(low=None, high=None, method=f"{FIXED}: {reason}")
     return as_estimate(interval, parts, scope=over(parts, macro=macro), note=note)

@@ -224,6 +224,11 @@ def groups(rows: Sequence[Row]) -> list[Group]:
     return [Group(name, tuple(phrasings.values())) for name, phrasings in by_group.items()]
 
 
+def groups_of(run: Run) -> list[Group]:
+    """Return the groups of a run, made once."""
+    return once(run, "groups", lambda: groups(run.rows))
+
+
 def strict_ranking(row: Row) -> tuple[str, ...] | None:
     """Return the candidate ids from the highest score to the lowest; None where two are equal or one failed."""
     scores = numbers(row)
@@ -287,6 +292,8 @@ def units(rows: Sequence[Row], metric: str) -> Units:
 def units_of(run: Run, metric: str) -> Units:
     """Return what `metric` averages over all rows of a run, made once; metrics of items share all but the values."""
     value = METRICS[metric].value if metric in METRICS and run.rows else None
+    if metric in _GROUPED and run.rows:
+        return once(run, ("units", metric), lambda: _of_groups(groups_of(run), _GROUPED[metric]))
     if value is None:
         return once(run, ("units", metric), lambda: units(run.rows, metric))
     items = once(run, "items", lambda: _items(run.rows, (0.0,) * len(run.rows)))
@@ -375,19 +382,19 @@ def _per_item(value: Callable[[Row], float], fixed: Callable[[Sequence[Row]], st
     return Metric(lambda rows: _items(rows, tuple(map(value, rows))), fixed, value)
 
 
-def _per_group(value: Callable[[Group], float]) -> Callable[[Sequence[Row]], Units]:
-    def average(rows: Sequence[Row]) -> Units:
-        grouped = groups(rows)
-        return Units(
-            tuple(group.id for group in grouped),
-            tuple(value(group) for group in grouped),
-            tuple(group.rows[0].cluster for group in grouped),
-            tuple(group.rows[0].domain for group in grouped),
-            tuple(any(row.failed for row in group.rows) for group in grouped),
-            tuple("\0".join(filter(None, (row.prompt for row in group.rows))) for group in grouped),
-        )
+def _of_groups(grouped: Sequence[Group], value: Callable[[Group], float]) -> Units:
+    return Units(
+        tuple(group.id for group in grouped),
+        tuple(map(value, grouped)),
+        tuple(group.rows[0].cluster for group in grouped),
+        tuple(group.rows[0].domain for group in grouped),
+        tuple(any(row.failed for row in group.rows) for group in grouped),
+        tuple("\0".join(filter(None, (row.prompt for row in group.rows))) for group in grouped),
+    )
 
-    return average
+
+def _per_group(metric: str, fixed: Callable[[Sequence[Row]], str]) -> Metric:
+    return Metric(lambda rows: _of_groups(groups(rows), _GROUPED[metric]), fixed)
 
 
 def _never(rows: Sequence[Row]) -> str:
@@ -402,12 +409,17 @@ _TOP: Mapping[str, Callable[[ScoreTable], FloatArray]] = {
     "tie_rate": lambda table: (table.tied > 1).astype(np.float64),
 }
 """What is read off the scores of all rows at once."""
+_GROUPED: Mapping[str, Callable[[Group], float]] = {
+    "consistency": lambda group: float(group.consistent),
+    "all_phrasings": lambda group: float(group.all_right),
+}
+"""What a group of phrasings has."""
 METRICS: Mapping[str, Metric] = {
     "accuracy": _per_item(top_credit, fixed_share),
     "bon": _per_item(top_credit, fixed_share),
     "pair": _per_item(pair_credit, fixed_share),
-    "consistency": Metric(_per_group(lambda group: float(group.consistent)), structure),
-    "all_phrasings": Metric(_per_group(lambda group: float(group.all_right)), fixed_share),
+    "consistency": _per_group("consistency", structure),
+    "all_phrasings": _per_group("all_phrasings", fixed_share),
     "tie_rate": _per_item(lambda row: float(top_tied(row)), _never),
     "failure_rate": _per_item(lambda row: float(row.failed), _never),
 }

@@ -2,7 +2,8 @@
 
 import gzip
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from itertools import chain, count, repeat
 from math import isfinite
 from operator import attrgetter
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from pluralrm.core import Row
+from pluralrm.core import Failure, Row
 from pluralrm.errors import RunError
 from pluralrm.folders import file_hash
 from pluralrm.journal import line_blocks, unsealed_line
@@ -81,8 +82,7 @@ def read_items(folder: Path, manifest: RunManifest, library: Items | None = None
         lines = gzip.decompress(file.read_bytes()).splitlines()
     except OSError as exc:
         raise RunError(f"cannot read {file}: {exc}. Restore it, or {RUN.anew}") from exc
-    parsed = (RUN.parse(RowRecord, line, f"{file}:{number}") for number, line in enumerate(lines, 1))
-    items = ItemRows(map(records.row_of, parsed), lines)
+    items = ItemRows(_listed_rows(lines, file), lines)
     if library is not None:
         library[manifest.items_hash] = items
     return items
@@ -221,3 +221,35 @@ def _unlike(row: Row, item: Row | None) -> str:
         return f"{' and '.join(differing)} of item {row.item!r} are not as in {ITEMS}"
     same = len(row.scores) == len(item.scores)
     return "" if same else f"{len(row.scores)} scores for the {len(item.scores)} candidates of item {row.item!r}"
+
+
+def _listed_rows(lines: Sequence[bytes], file: Path) -> Iterator[Row]:
+    """Yield the rows in the lines of a list of items that is as it was written."""
+    try:
+        documents = from_json(b"[%b]" % b",".join(lines))
+    except ValueError:
+        documents = []
+    usual = map(_listed_row, documents) if len(documents) == len(lines) else repeat(None)
+    for number, (line, row) in enumerate(zip(lines, usual, strict=False), 1):
+        yield row or _parsed(line, f"{file}:{number}", None)
+
+
+def _listed_row(document: dict[str, Any]) -> Row | None:
+    """Return the row in a document; None where it is not of the usual kind, and must be looked at in full."""
+    if type(document) is not dict or not document.keys() >= _NEEDED:
+        return None
+    lengths, preferred, missing = document["lengths"], document["preferred"], document.pop("missing", None)
+    sizes = {len(document[name]) for name in ("candidates", "grades", "others", "digests") if document.get(name)}
+    usual = missing and not document["scores"] and not document["votes"] and sizes <= {len(lengths)}
+    if not usual or type(preferred) is not int or not 0 <= preferred < len(lengths):
+        return None
+    document.pop("check", None)
+    values: dict[str, Any] = {name: tuple(value) if type(value) is list else value for name, value in document.items()}
+    values["candidate_ids"], values["input_hash"] = values.pop("candidates"), values.pop("input")
+    values["scores"] = (Failure(missing["failure"], missing["detail"]),) * len(lengths)
+    return Row(**values) if values.keys() <= _NAMES else None
+
+
+_NAMES = {field.name for field in fields(Row) if field.init}
+_NEEDED = {"item", "cluster", "domain", "preferred", "scores", "lengths", "tags", "votes", "posts"}
+_NEEDED |= {"candidates", "input"}

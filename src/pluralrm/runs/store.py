@@ -139,7 +139,8 @@ class RunFolder(MeteredFolder[RunManifest]):
 def load_run(path: str | Path) -> Run:
     """Return the run in a folder, a row per item in item order: one that is open has a row that failed."""
     check_type(path, (str, Path), "path", "the folder of a run")
-    return _load(Path(path), {})
+    with uncollected():
+        return _load(Path(path), {})
 
 
 def _load(folder: Path, library: Items) -> Run:
