@@ -25,7 +25,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from pluralrm.benchmarks.dataset import judgment
+from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
 from pluralrm.benchmarks.preferences import word_of
 from pluralrm.benchmarks.rows import Place, describe, is_unicode, repeated, shortened
@@ -176,11 +176,16 @@ def _items(row: RecordRow, location: Place, seed: int, dirt: Dirt, *, original: 
                 dirt.keep("prompts whose answer has the text of another")
             tags = {"record": row.id, "group": str(number), "phrasing": str(phrasing), "role": roles[phrasing]}
             tags |= {f"winner:{dimension}": level for dimension, level in style.items()}
-            text = row.original_prompt or "" if original else prompt.text
-            graded = {key: (answer, float(key == group.winner)) for key, answer in answers.items()}
-            yield replace(
-                judgment(name, text, graded, seed=seed, domain=row.domain, tags=tags),
+            order = placed(answers, name, seed)
+            yield Item(  # a judgment() with cluster and rubric replaced makes each twice
+                id=name,
+                prompt=row.original_prompt or "" if original else prompt.text,
+                candidates=tuple(map(answers.__getitem__, order)),
+                preferred=order.index(group.winner),
                 cluster=row.id,
+                domain=row.domain,
+                candidate_ids=tuple(order),
+                tags=tags,
                 oracle=oracle if row.reference or row.tests else None,
             )
 
