@@ -64,7 +64,10 @@ def watch_of(path: Path, what: SecondReward, notes: list[str], *, rate: float = 
 
 def lines(folder: Path) -> list[WatchLine]:
     texts = (folder / ROLLOUTS).read_text().splitlines()
-    return [WatchLine.model_validate({**json.loads(text), "check": None} | {}, extra="ignore") for text in texts]
+    records = [json.loads(text) for text in texts]
+    return [
+        WatchLine(**{name: record[name] for name in WatchLine.model_fields if name in record}) for record in records
+    ]
 
 
 def request(number: int, user: str = "ann") -> WatchRequest:
