@@ -180,9 +180,10 @@ class Postings:
         return self._texts[hits[equal]], column[equal]
 
 
-def _bucket(heads: "NDArray[np.uint64]") -> "NDArray[np.uint64]":
+def _bucket(heads: "NDArray[np.uint64]") -> "Ints":
     """Return 16 bits of each head that differ where heads do, nearly always (Fibonacci hashing)."""
-    return heads * heads.dtype.type(0x9E3779B97F4A7C15) >> heads.dtype.type(48)
+    bits = heads * heads.dtype.type(0x9E3779B97F4A7C15) >> heads.dtype.type(48)
+    return bits.astype("intp")  # numpy 2.0 takes no unsigned index
 
 
 class Corpus:
