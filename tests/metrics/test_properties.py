@@ -1,6 +1,7 @@
 """What must hold of every metric, whatever the model: silence never pays, names and order never matter."""
 
 import json
+import pickle
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -226,3 +227,9 @@ def test_an_unknown_metric_names_the_nearest() -> None:
 def test_no_rows_is_an_error() -> None:
     with pytest.raises(MetricError, match="of no rows"):
         summary(run([]))
+
+
+def test_the_metrics_of_a_run_print_and_pickle_as_a_dictionary() -> None:
+    metrics = summary(run(users(20, 0.7))).metrics
+    assert repr(metrics) == repr(dict(metrics))
+    assert pickle.loads(pickle.dumps(metrics)) == dict(metrics)  # noqa: S301 - written here

@@ -126,6 +126,12 @@ class Numbers(Mapping[str, Estimate]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> tuple[type[dict[str, Estimate]], tuple[dict[str, Estimate]]]:
+        return dict, (dict(self),)
+
 
 _SELDOM = frozenset({"pairs", "trained", "imported", "dtype"})
 """What JSON has of a run only where there is something to say."""
