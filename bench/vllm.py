@@ -44,7 +44,7 @@ ANSWERS = {
     "bon64": (2, 1),
 }
 """Prompts of each shape of `scoring`, in full and at the smallest size."""
-TUNED = ("--max-num-batched-tokens", "1024", "--max-num-seqs", "64", "--enforce-eager")
+TUNED = ("--max-num-batched-tokens", "2048", "--max-num-seqs", "64", "--block-size", "32")
 """The best that was found on two cores; RESULTS.md has the others."""
 VERDICTS = ("YES", "NO")
 """Tokens of their own, right after the special ones."""
@@ -417,8 +417,7 @@ def _behind(queries: "list[Query]", *, grouped: bool) -> Work:
     from pluralrm.http import Settings
     from pluralrm.models.judge import open_judge
 
-    cache_of = ("--num-gpu-blocks-override", "80", "--block-size", "128")
-    server = serve("float32", *cache_of, *TUNED, judge=True)
+    server = serve("float32", *TUNED, "--num-gpu-blocks-override", "320", judge=True)
     spec = f"judge:{NAME},url={server.url}/v1,style=verifier,max_tokens=1"
     model = open_judge(spec, settings=Settings())
     return partial(_judged, server, model.score if grouped else model._verdicts, queries)  # noqa: SLF001
