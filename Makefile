@@ -3,8 +3,8 @@
 #   make demo       the main job with embedded data: no GPU, no key, no download of a model, no torch
 #   make test       the default tests
 #   make test-pages what README and docs tell to type, and print
-#   make test-lowest  the default tests with the lowest versions of the core dependencies, on the other Python that is here, and more examples
-#   make test-coverage  each line of core, stats, metrics and runs is executed by a test
+#   make test-lowest  the default tests with the lowest versions of the core dependencies, on Python 3.12, with more examples and the coverage gate
+#   make test-coverage  the coverage gate: a default test executes each line of core, stats, metrics and runs
 #   make test-slow  longer statistical and load tests
 #   make test-slow-hf  claims about policies that are trained (PPO)
 #   make test-browser  report and site in a headless Chromium (Debian: apt-get install chromium)
@@ -69,27 +69,27 @@ demo: $(VENV)/.core
 test: $(VENV)/.docs
 	$(PYTEST) $(SPLIT) $(WORKERS)
 
-# The default tests with the lowest versions of the core dependencies. One run sees both them and another Python, where
-# there is one (their numpy has no wheel for 3.13): make test-lowest OTHER=python3.12
+# One run for three claims: the lowest versions, a second Python (3.12: this numpy has no wheel for 3.13) and the coverage
+# gate, which costs nothing from 3.12 on. Another Python: make test-lowest OTHER=python3.11
 LOWEST := .venv-lowest
-OTHER ?= $(shell sh .ci/other_python)
+EXAMPLES ?= 200
+GATE ?= -p tests.executed
 
-# From 3.12 on the same run also says which lines no test executes, at no cost.
-LINES = $(shell $(OTHER) -c 'import sys; print("-p tests.executed" if sys.version_info >= (3, 12) else "")')
+$(LOWEST)/.ready: pyproject.toml tests/lowest_versions.py .ci/other_python
+	$(or $(OTHER),$$(sh .ci/other_python)) -m venv --clear $(LOWEST)
+	@$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(LOWEST)/bin/python tests/lowest_versions.py > $(LOWEST)/lowest.txt
+	@$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/lowest.txt --editable '.[hub,chat,annotate,serve]' --group dev --group docs
+	@touch $@
 
-test-lowest:
-	$(OTHER) -m venv --clear $(LOWEST)
-	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(LOWEST)/bin/python tests/lowest_versions.py > $(LOWEST)/lowest.txt
-	$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/lowest.txt --editable '.[hub,chat,annotate,serve]' --group dev --group docs
-	PLURALRM_EXAMPLES=200 $(LOWEST)/bin/python -m pytest $(SPLIT) $(WORKERS) $(LINES)
+test-lowest: $(LOWEST)/.ready
+	$(if $(EXAMPLES),PLURALRM_EXAMPLES=$(EXAMPLES)) $(LOWEST)/bin/python -m pytest $(GATE) $(SPLIT) $(WORKERS)
 
 test-pages: $(VENV)/.docs
 	$(PYTEST) $(SPLIT) auto -m pages
 
-# In one process: what another one runs is not seen.
-test-coverage: $(VENV)/.dev
-	$(PYTEST) -p tests.executed tests/test_core.py tests/test_api.py tests/stats tests/metrics tests/runs
+test-coverage: $(VENV)/.docs
+	$(PYTEST) -p tests.executed $(SPLIT) $(WORKERS)
 
 test-slow: $(VENV)/.dev
 	$(PYTEST) $(SPLIT) auto -m 'slow and not hf' --timeout 1800
@@ -243,4 +243,4 @@ bench-personal-curve: $(VENV)/.dev
 	$(BIN)/python -m bench.studies.personal_curve su64-table build/personal-su64.jsonl
 
 clean:
-	rm -rf $(VENV) $(VLLM) build/docs demo-runs
+	rm -rf $(VENV) $(LOWEST) .venv-uv $(VLLM) build/docs demo-runs

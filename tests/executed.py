@@ -1,6 +1,6 @@
 """The coverage gate: each line of core, stats, metrics and runs is executed by a test (`make test-coverage`).
 
-    python -m pytest -p tests.executed tests/test_core.py tests/test_api.py tests/stats tests/metrics tests/runs
+    python -m pytest -p tests.executed
 
 On Python 3.12 or newer each line is reported once and then no more, which costs nothing; before, a function is traced
 until each of its lines was seen. Workers of a run with `--numprocesses` hand over what they saw. Not counted:
