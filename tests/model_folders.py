@@ -16,7 +16,8 @@ for line in sys.stdin:
     try:
         folder = open_folder(name, kind="hf", trusted=code == "trusted")
         files = sorted(file.name for file in folder.path.rglob("*") if file.is_file())
-        reply = {"revision": folder.revision, "hash": folder.hash(), "type": folder.model_type, "files": files}
+        kind = folder.config["model_type"]
+        reply = {"revision": folder.revision, "hash": folder.hash(), "type": kind, "files": files}
     except PluralrmError as error:
         reply = {"error": type(error).__name__, "message": str(error)}
     print(json.dumps(reply), flush=True)

@@ -32,12 +32,13 @@ def test_every_printed_number_follows_from_the_rows(exact: bool, tmp_path: Path)
         assert outcome.manifest.way == ("exact" if exact else "first")
         assert outcome.manifest.pool_hash == pool.content_hash
         assert [row.item for row in outcome.rows] == list(pool.samples)
-        for point in curve.points:
-            means = cluster_means(outcome.grades(point.k), [row.cluster for row in outcome.rows])
+        for place, point in enumerate(curve.points):
+            grades = [row.scores[place] for row in outcome.rows]
+            means = cluster_means(grades, [row.cluster for row in outcome.rows])
             interval = share_interval(means)
             told = point.grade
             assert (interval.value, interval.low, interval.high) == (told.value, told.low, told.high)
-        assert outcome.grades() == outcome.grades(6)
+        assert outcome.grades() == grades
         assert {row.candidate_ids for row in outcome.rows} == {("best-of-1", "best-of-3", "best-of-6")}
         assert all(row.scores[row.best[0]] == row.scores[-1] for row in outcome.rows)
 
@@ -48,7 +49,7 @@ def test_the_length_of_the_picks_is_kept(tmp_path: Path) -> None:
     grader = open_grader("joint:m", chat=scripted())
     grade_pool(pool, BENCH, grader)
     found = best_of_n(pool, BENCH, [run], read_grades(grade_folder(pool, grader)), ks=KS)
-    [folder] = write_outcomes(pool, BENCH, [run], found, grader=grader.spec, out=tmp_path / "elsewhere")
+    [folder] = write_outcomes(pool, BENCH, [run], found, grader=grader.spec)
     for row in load_outcome(folder).rows:
         letters = [len(one.text) for one in pool.samples[row.item]]
         assert row.lengths[0] == round(sum(letters) / len(letters))

@@ -203,12 +203,12 @@ def screening(plan: AnnotationPlan) -> Screening:
     return Screening(checks, min(passing), ways / answers**checks)
 
 
-def foreseen(labels: Labels, design: Design, claim: Claim, *, power: float = 0.8, seed: int = 0) -> PlanPower:
+def foreseen(labels: Labels, design: Design, claim: Claim, *, power: float = 0.8) -> PlanPower:
     """Return what a design shows with this power, where judgments are as `labels` says."""
     return PlanPower(
-        _width(labels, design, "precision", claim.alpha, power=power, seed=seed),
-        _width(labels, design, "agreement", claim.alpha, power=power, seed=seed) if design.each > 1 else None,
-        _share(reached(labels, design, Aim("equivalence", claim.margin, claim.alpha), studies=STUDIES, seed=seed)),
+        _width(labels, design, "precision", claim.alpha, power=power),
+        _width(labels, design, "agreement", claim.alpha, power=power) if design.each > 1 else None,
+        _share(reached(labels, design, Aim("equivalence", claim.margin, claim.alpha), studies=STUDIES, seed=0)),
     )
 
 
@@ -217,8 +217,8 @@ def power_of_each(power: float) -> float:
     return 1 - (1 - power) / len(GENERAL)  # however the three go together (Bonferroni)
 
 
-def _width(labels: Labels, design: Design, goal: Goal, alpha: float, *, power: float, seed: int) -> float | None:
-    ends = interval_ends(labels, design, Aim(goal, _WIDEST, alpha), studies=STUDIES, seed=seed)
+def _width(labels: Labels, design: Design, goal: Goal, alpha: float, *, power: float) -> float | None:
+    ends = interval_ends(labels, design, Aim(goal, _WIDEST, alpha), studies=STUDIES, seed=0)
 
     def enough(within: float) -> bool:
         return bool(np.mean([Aim(goal, within, alpha).holds(each) for each in ends]) >= power)

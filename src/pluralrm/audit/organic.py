@@ -218,7 +218,7 @@ def _area_estimate(ranks: FloatArray, label: BoolArray) -> Estimate:
     return Estimate(value, low, high, len(label), 0, "DeLong's variance, score interval")
 
 
-def _features_apart(features: FloatArray, label: BoolArray, most: int = 3) -> str:
+def _features_apart(features: FloatArray, label: BoolArray) -> str:
     apart = features[label].mean(axis=0) - features[~label].mean(axis=0)
-    best = np.argsort(-np.abs(apart), kind="stable")[:most]
+    best = np.argsort(-np.abs(apart), kind="stable")[:3]
     return ", ".join(f"{'more' if apart[index] > 0 else 'less'} {FEATURES[index]}" for index in best)

@@ -57,7 +57,7 @@ def standardised(columns: FloatArray) -> FloatArray:
     return result
 
 
-def telling(table: Comparisons, features: Cues, most: int = 3) -> str:
+def telling(table: Comparisons, features: Cues) -> str:
     """Return in words the columns in which preferred candidates differ most surely from the others.
 
     Most surely: by the sum of the differences over the root of the sum of their squares. Nothing without names.
@@ -71,7 +71,7 @@ def telling(table: Comparisons, features: Cues, most: int = 3) -> str:
     difference = sums @ features.values
     squares = np.asarray((difference * difference).sum(axis=0)).ravel()
     evidence = np.asarray(difference.sum(axis=0)).ravel() / np.sqrt(np.maximum(squares, 1e-12))
-    best = np.argsort(-np.abs(evidence), kind="stable")[:most]
+    best = np.argsort(-np.abs(evidence), kind="stable")[:3]
     if isinstance(features.values, np.ndarray):
         return ", ".join(f"{'more' if evidence[index] > 0 else 'less'} {features.names[index]}" for index in best)
     there = features.values[:, best].toarray()

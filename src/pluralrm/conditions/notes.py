@@ -355,7 +355,7 @@ class LeftOut(NamedTuple):
     """Their aspects would not be read back: one that is said twice, or more than a plan may have."""
 
 
-def planner_rows(benchmark: Benchmark, planner: str, *, cache: Path | None = None) -> tuple[list[PlannerRow], LeftOut]:
+def planner_rows(benchmark: Benchmark, planner: str) -> tuple[list[PlannerRow], LeftOut]:
     """Return a row for each item with posts and a rubric, and the items that are left out.
 
     `planner` is the condition that will be used, such as `planner:my-model,k=10`: it chooses and renders the posts.
@@ -366,7 +366,7 @@ def planner_rows(benchmark: Benchmark, planner: str, *, cache: Path | None = Non
     if not items:
         raise BenchmarkError(f"{benchmark.card.name}: found no item with posts and rubric, wanted at least one")
     rows, unreadable = [], []
-    for item, prompt in zip(items, _prompts(benchmark, items, planner, cache), strict=True):
+    for item, prompt in zip(items, _prompts(benchmark, items, planner), strict=True):
         completion = _completion(item)
         if isinstance(aspects(completion), Failure):
             unreadable.append(item.id)
@@ -375,9 +375,9 @@ def planner_rows(benchmark: Benchmark, planner: str, *, cache: Path | None = Non
     return rows, LeftOut(without_posts, without_aspects, unreadable)
 
 
-def _prompts(benchmark: Benchmark, items: Sequence[Item], planner: str, cache: Path | None) -> Iterator[str]:
+def _prompts(benchmark: Benchmark, items: Sequence[Item], planner: str) -> Iterator[str]:
     """Yield what the planner would be asked about each item; no request is sent."""
-    notes = open_notes(planner, chat=ScriptedChat(lambda _: "- no request is sent"), cache=cache)
+    notes = open_notes(planner, chat=ScriptedChat(lambda _: "- no request is sent"))
     if not notes.writer.task.question:
         raise ConditionError(f"{planner}: found a {notes.writer.task.noun}, wanted planner:MODEL")
     if reason := notes.unsupported(benchmark):

@@ -100,7 +100,7 @@ def has_parquet() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def write_edition(edition: Edition, folder: Path, *, seed: int) -> WrittenEdition:
+def write_edition(edition: Edition, folder: Path) -> WrittenEdition:
     """Return an edition that is written, loaded back from what was written, and audited."""
     files: dict[str, EditionFile] = {}
     target = folder / DATA / edition.name
@@ -110,10 +110,10 @@ def write_edition(edition: Edition, folder: Path, *, seed: int) -> WrittenEditio
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(f"{row.model_dump_json(exclude_none=True)}\n" for row in ordered), encoding="utf-8")
             files[str(path.relative_to(folder))] = EditionFile(len(ordered), file_hash(path))
-    benchmark = load_benchmark(f"{edition.kind}:{target}", seed=seed)
+    benchmark = load_benchmark(f"{edition.kind}:{target}")
     if has_parquet():
         files |= _write_parquet(edition, folder, benchmark)
-    return WrittenEdition(edition, benchmark, audit(benchmark, seed=seed), dict(sorted(files.items())))
+    return WrittenEdition(edition, benchmark, audit(benchmark, seed=0), dict(sorted(files.items())))
 
 
 def _write_parquet(edition: Edition, folder: Path, benchmark: Benchmark) -> dict[str, EditionFile]:
@@ -240,10 +240,10 @@ def paragraph(text: str) -> str:
     return _BEGINS.sub(lambda match: f"&#{ord(match[0][0])};{match[0][1:]}", inert(text))
 
 
-def fenced(text: str, language: str = "text") -> str:
+def fenced(text: str) -> str:
     """Return a text as a block of code that nothing in it can end."""
     ticks = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
-    return f"{ticks}{language}\n{visible(text).rstrip()}\n{ticks}"
+    return f"{ticks}text\n{visible(text).rstrip()}\n{ticks}"
 
 
 def readme(built: Built, written: Sequence[WrittenEdition], about: About, card: Mapping[str, object]) -> str:
@@ -418,25 +418,23 @@ def require_kept(built: Built) -> None:
         )
 
 
-def release(
-    built: Built, editions: Sequence[Edition], about: About, *, accept_leaks: bool = False, seed: int = 0
-) -> Released:
+def release(built: Built, editions: Sequence[Edition], about: About, *, accept_leaks: bool = False) -> Released:
     """Write DIR/release. RunError where a record still waits, or none came through.
 
     Where a probe of the audit finds a leak, the release is withheld, unless `accept_leaks`; the card then says so.
     """
     require_kept(built)
     try:
-        return _released(built, editions, about, accept_leaks=accept_leaks, seed=seed)
+        return _released(built, editions, about, accept_leaks=accept_leaks)
     except OSError as exc:
         raise unusable(built.folder, exc) from exc
 
 
-def _released(built: Built, editions: Sequence[Edition], about: About, *, accept_leaks: bool, seed: int) -> Released:
+def _released(built: Built, editions: Sequence[Edition], about: About, *, accept_leaks: bool) -> Released:
     fresh = built.folder / _FRESH
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
-    written = [write_edition(edition, fresh, seed=seed) for edition in editions if edition.rows]
+    written = [write_edition(edition, fresh) for edition in editions if edition.rows]
     leaks = tuple(leak for copy in written for leak in copy.leaks)
     _write_audits(fresh, written)
     withheld = bool(leaks) and not accept_leaks

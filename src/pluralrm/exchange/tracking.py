@@ -44,7 +44,7 @@ def numbers(name: str, estimate: Estimate | None) -> Numbers:
 # ---------------------------------------------------------------- reward models
 
 
-def log_runs(log: TrackerLog, runs: Sequence[Run], *, seed: int = 0) -> None:
+def log_runs(log: TrackerLog, runs: Sequence[Run]) -> None:
     """Log each model's complete runs, and their comparison: the numbers of `compare` on the same runs."""
     paths = [run.path for run in runs if run.complete]
     if not (log.live and paths):
@@ -52,7 +52,7 @@ def log_runs(log: TrackerLog, runs: Sequence[Run], *, seed: int = 0) -> None:
     from pluralrm.report.figures import figures
     from pluralrm.report.sections import read_sources, sections
 
-    parts = _titled(sections(read_sources(paths), seed=seed))
+    parts = _titled(sections(read_sources(paths)))
     hashes: Config = {key("hash", title): part.first.benchmark_hash for title, part in parts.items()}
     names = {spec: name for part in parts.values() for spec, name in part.names.items()}
     for spec, name in names.items():

@@ -126,7 +126,7 @@ class Calibration(Brief, JsonFields):
     bounds: CalibrationBounds | None = None
 
 
-def calibration(run: Run, *, seed: int = 0) -> Calibration:
+def calibration(run: Run) -> Calibration:
     """Return the calibration of a run whose items have two candidates each; others, and none scored, are errors."""
     if any(len(row.scores) != 2 for row in run.rows):
         raise MetricError(f"{run.benchmark}: calibration is of items with two candidates, and some have more or fewer.")
@@ -151,7 +151,7 @@ def calibration(run: Run, *, seed: int = 0) -> Calibration:
             crossing(clusters, prompts),
             failed=failed,
             note=note,
-            seed=seed,
+            seed=0,
         ),
         Estimate(apart.value, apart.low, apart.high, len(every), failed, method),
         tuple(_bins(sure, right)),

@@ -207,9 +207,9 @@ class ByTag(Brief, JsonFields):
     gap: Estimate | None
 
 
-def by_domain(run: Run, metric: str = "") -> dict[str, Estimate]:
-    """Return a metric (the headline, unless named) per domain, domains sorted by name."""
-    name, note = chosen(run, metric), caveats(run)
+def by_domain(run: Run) -> dict[str, Estimate]:
+    """Return the headline per domain, domains sorted by name."""
+    name, note = chosen(run, ""), caveats(run)
     parts = units_by_domain(run, name)
     return {
         domain: estimate(rows, name, "micro", note, parts=parts.get(domain))

@@ -102,13 +102,9 @@ class Outcome(Tabular):
             for row in self.rows
         ]
 
-    def grades(self, k: int | None = None) -> list[float]:
-        """Return the grade of each item at k, or at the largest."""
-        ks = self.manifest.ks
-        if k is not None and k not in ks:
-            raise RunError(f"{self.path}: no best-of-{k}; there are {', '.join(map(str, ks))}")
-        index = ks.index(k) if k is not None else len(ks) - 1
-        return [score for row in self.rows if isinstance(score := row.scores[index], float)]
+    def grades(self) -> list[float]:
+        """Return the grade of each item at the largest k."""
+        return [score for row in self.rows if isinstance(score := row.scores[-1], float)]
 
 
 class BestOfOptions(TypedDict, total=False):
@@ -172,14 +168,14 @@ def pick(
 
 
 def write_outcomes(
-    pool: Pool, benchmark: Benchmark, runs: Sequence[Run], best_of_n: BestOfN, *, grader: str, out: Path | None = None
+    pool: Pool, benchmark: Benchmark, runs: Sequence[Run], best_of_n: BestOfN, *, grader: str
 ) -> list[Path]:
-    """Write one folder per curve and return them; the same curves give the same rows."""
+    """Write one folder per curve beside the pool and return them; the same curves give the same rows."""
     folders = []
     for run, curve in zip(runs, best_of_n.curves, strict=True):
         manifest = _manifest(pool, benchmark, run, curve, best_of_n=best_of_n, grader=grader)
         shape = digest([manifest.pool_hash, run.condition, grader, manifest.way, manifest.ks])[:8]
-        folder = (out or Path(pool.folder) / _FOLDER) / slug(run.model) / f"{slug(run.condition)}-{shape}"
+        folder = Path(pool.folder) / _FOLDER / slug(run.model) / f"{slug(run.condition)}-{shape}"
         write_outcome(folder, manifest, _rows(pool, benchmark, run, curve, exact=best_of_n.exact))
         folders.append(folder)
     return folders

@@ -138,11 +138,6 @@ class Section:
         """What a scorer that knows nothing earns, averaged as the card says."""
         return chance(self.first)
 
-    @property
-    def complete(self) -> bool:
-        """True when no run of the section lacks items that it was asked to score."""
-        return all(entry.summary.complete for entry in self.entries)
-
 
 def sections(sources: Sequence[RunSource], *, seed: int = 0) -> list[Section]:
     """Return one Section per set of items, in the order of their first run; runs without a scored item are in none."""

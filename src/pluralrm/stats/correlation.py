@@ -21,7 +21,7 @@ from pluralrm.stats.comparisons import one_thread
 from pluralrm.stats.intervals import Bounds, Interval, few, t_quantile
 
 
-def likeness(values: ArrayLike, clusters: Sequence[str], *, level: float = 0.95) -> Interval:
+def likeness(values: ArrayLike, clusters: Sequence[str]) -> Interval:
     """Return the intraclass correlation by analysis of variance, with the interval of its F ratio (Searle 1971).
 
     Unequal clusters count with their effective size; it is then approximate. Below 0 the values of a cluster compensate
@@ -42,7 +42,7 @@ def likeness(values: ArrayLike, clusters: Sequence[str], *, level: float = 0.95)
     method = f"analysis of variance, {few(count)}"
     if within == 0:
         return Interval(1.0, None, None, f"no interval: the same in each of {few(count)}")
-    low, high = (_intraclass(between / within / bound, size) for bound in _f_quantiles(count - 1, total - count, level))
+    low, high = (_intraclass(between / within / bound, size) for bound in _f_quantiles(count - 1, total - count))
     return Interval(_intraclass(between / within, size), low, high, method)
 
 
@@ -50,11 +50,11 @@ def _intraclass(ratio: float, size: float) -> float:
     return (ratio - 1) / (ratio + size - 1)
 
 
-def _f_quantiles(between: int, within: int, level: float) -> tuple[float, float]:
+def _f_quantiles(between: int, within: int) -> tuple[float, float]:
     """Return the quantiles of F by which a ratio is divided for the lower and the upper end."""
     from scipy.special import fdtri
 
-    return float(fdtri(between, within, 0.5 + level / 2)), float(fdtri(between, within, 0.5 - level / 2))
+    return float(fdtri(between, within, 0.5 + 0.95 / 2)), float(fdtri(between, within, 0.5 - 0.95 / 2))
 
 
 Correlation = Literal["pearson", "spearman"]
@@ -115,11 +115,11 @@ def _two_way(sides: Sequence[Interval], method: str) -> Interval:
     return Interval(value, max(-1.0, value - below), min(1.0, value + above), method)
 
 
-def expanded_percentiles(draws: FloatArray, clusters: int, level: float = 0.95) -> Bounds:
+def expanded_percentiles(draws: FloatArray, clusters: int) -> Bounds:
     """Return the percentiles of the draws that cover as Student's t does with this many clusters (Hesterberg 2015)."""
     from scipy.special import ndtr
 
-    tail = float(ndtr(-np.sqrt(clusters / (clusters - 1)) * t_quantile(clusters - 1, level)))
+    tail = float(ndtr(-np.sqrt(clusters / (clusters - 1)) * t_quantile(clusters - 1)))
     low, high = np.quantile(draws, [tail, 1 - tail])
     return Bounds(float(low), float(high))
 

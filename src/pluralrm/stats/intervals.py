@@ -129,7 +129,11 @@ def difference_interval(means: ClusterMeans, first: int, second: int, *, level: 
     return Interval(value, 2 * low - 1, 2 * high - 1, f"{robust(means)} score interval, {counts(means, first, second)}")
 
 
-def gap(means: ClusterMeans, *, level: float = 0.95) -> Gap | None:
+_MISSES = 1 - 0.95
+"""How often an interval may miss."""
+
+
+def gap(means: ClusterMeans) -> Gap | None:
     """Return the highest and lowest of the columns with two clusters or more; None where fewer than two have them.
 
     Both are chosen by looking, so the intervals hold for all columns, and for all pairs, at once (Bonferroni).
@@ -139,10 +143,10 @@ def gap(means: ClusterMeans, *, level: float = 0.95) -> Gap | None:
         return None
     best = max(columns, key=lambda column: float(means.means[column]))
     worst = min(columns, key=lambda column: float(means.means[column]))
-    shares = [share_interval(means, column, level=1 - (1 - level) / len(columns)) for column in columns]
+    shares = [share_interval(means, column, level=1 - _MISSES / len(columns)) for column in columns]
     pairs = [(first, second) for first in columns for second in columns if first != second]
     # Each pair stands here in both directions, hence half as many comparisons as entries.
-    ways = [difference_interval(means, *pair, level=1 - 2 * (1 - level) / len(pairs)) for pair in pairs]
+    ways = [difference_interval(means, *pair, level=1 - 2 * _MISSES / len(pairs)) for pair in pairs]
     lows, highs = (
         [each.low for each in ways if each.low is not None],
         [each.high for each in ways if each.high is not None],

@@ -138,7 +138,7 @@ class _DrySteps(StudySteps):
         check_benchmarks(declared, {name: bench for name, bench in benchmarks.items() if not isinstance(bench, str)})
         for name, benchmark in benchmarks.items():
             if isinstance(benchmark, str):
-                self.counted.extend(self._unknown("score", name, declared.conditions, items=None, reason=benchmark))
+                self.counted.extend(self._unknown("score", name, declared.conditions, benchmark))
                 continue
             self.names[benchmark.content_hash] = name
             cells = grid([benchmark], self.models, declared.conditions, settings=self.means.settings)
@@ -209,17 +209,13 @@ class _DrySteps(StudySteps):
         folder = run_folder(out, cell.benchmark, cell.model, condition=cell.condition, items=items)
         return load_run(folder) if done == total and RUN.holds(folder) and not fresh else None
 
-    def _unknown(
-        self, verb: Verb, on: str, conditions: Sequence[str], *, items: int | None, reason: str
-    ) -> Iterator[Step]:
+    def _unknown(self, verb: Verb, on: str, conditions: Sequence[str], reason: str) -> Iterator[Step]:
         """Yield a step per model and condition of which it is not known what is asked; for a local one, nothing is."""
-        done = None if items is None else 0
         for condition in conditions:
             noted = "url" in CONDITIONS[parse_condition(condition).kind].form.keys
             for model in self.models:
                 free = not (noted or KINDS[parse_model(model).kind].served)
-                reasons = () if free and items is not None else (reason,)
-                step = Step(verb, on, model, condition, done, items, notes=(*reasons, *_lacks(model)))
+                step = Step(verb, on, model, condition, None, None, notes=(reason, *_lacks(model)))
                 yield replace(step, calls=0, cost=FREE) if free else step
 
     # ------------------------------------------------------------ answers
@@ -274,7 +270,7 @@ class _DrySteps(StudySteps):
         parse_grader(best_of.grader)
         points(self.declared, best_of.n)
         yield Step("sample", on, best_of.policy or best_of.from_, best_of.condition, notes=(reason,))
-        yield from self._unknown("score answers", on, self.declared.see, items=None, reason=UNSAMPLED)
+        yield from self._unknown("score answers", on, self.declared.see, UNSAMPLED)
         yield Step("grade", on, best_of.grader, "", notes=(UNSAMPLED,))
 
     def graded(self, pool: Pool, who: Answering, grader: Grader, runs: Sequence[Run]) -> bool:

@@ -32,14 +32,14 @@ def refusal(path: Path, files: Files, *, trusted: bool = False) -> str:
 def test_a_folder_is_known_by_its_config(tmp_path: Path) -> None:
     folder = opened(tmp_path)
     assert folder == ModelFolder(str(tmp_path), tmp_path, "", trusted=False, config=CONFIG)
-    assert (folder.architecture, folder.model_type) == ("LlamaForSequenceClassification", "llama")
+    assert folder.architecture == "LlamaForSequenceClassification"
 
 
 @pytest.mark.parametrize("architectures", [None, [], "Llama", {}])
 def test_a_config_without_names_has_none(tmp_path: Path, architectures: object) -> None:
     config = json.dumps({"architectures": architectures, "model_type": None}).encode()
     folder = opened(tmp_path, {"config.json": config})
-    assert (folder.architecture, folder.model_type) == ("", "")
+    assert folder.architecture == ""
 
 
 @pytest.mark.parametrize("name", ["no/such/folder", "./none", "nothing"])
@@ -102,7 +102,7 @@ def test_weights_of_another_name_are_those_that_the_config_names(tmp_path: Path)
     config = json.dumps(CONFIG | {"transformers_weights": "reward.safetensors"}).encode()
     renamed = {"config.json": config, "model.safetensors": None}
     assert "names 'reward.safetensors', which is not there" in refusal(tmp_path / "without", renamed)
-    assert opened(tmp_path / "with", {**renamed, "reward.safetensors": safetensors()}).model_type == "llama"
+    assert opened(tmp_path / "with", {**renamed, "reward.safetensors": safetensors()}).config["model_type"] == "llama"
 
 
 @pytest.mark.parametrize(

@@ -83,14 +83,15 @@ def test_rows_on_disk_are_those_of_a_query_and_equal_texts_share_one(tmp_path: P
     features = fit_features(parse_features("tfidf:4"), training_texts(USERS), seed=0, cache=None)
     kept = examples_on_disk(USERS, features, tmp_path / "matrix.npy")
     matrix = np.load(tmp_path / "matrix.npy")
+    width = matrix.shape[1]
     # Two posts, two questions, four answers: what several users share is one row.
     assert len(matrix) == 8
     for user, found in zip(USERS, kept, strict=True):
-        shown = examples_of(UserView(user.id, user.posts, user.preferences), features, kept.width)
+        shown = examples_of(UserView(user.id, user.posts, user.preferences), features, width)
         for one, other in zip(found[1:], shown[1:], strict=True):
             np.testing.assert_array_equal(one, other)
-    assert kept.names == ["ann", "bob", "cyd"]
-    assert (kept[0].pairs, kept[2].posts.shape) == (2, (0, kept.width))
+    assert [each.user for each in kept] == ["ann", "bob", "cyd"]
+    assert (kept[0].pairs, kept[2].posts.shape) == (2, (0, width))
     np.testing.assert_array_equal(kept[0].differences[0], kept[0].preferred[0] - kept[0].other[0])
     assert [each.user for each in kept[1:]] == ["bob", "cyd"]
 

@@ -84,10 +84,10 @@ def likeness(text: str, other: str) -> Iterator[Refusal]:
         yield Refusal("similar", "it nearly repeats another answer to this question; write a different one")
 
 
-def quoted(evidence: str, sources: Sequence[str], least: int = QUOTED) -> bool:
-    """Return whether so many words or more are a passage of one of the sources; marks and case do not count."""
+def quoted(evidence: str, sources: Sequence[str]) -> bool:
+    """Return whether QUOTED words or more are a passage of one of the sources; marks and case do not count."""
     passage = normalised(evidence)
-    return len(passage.split()) >= least and any(f" {passage} " in f" {normalised(source)} " for source in sources)
+    return len(passage.split()) >= QUOTED and any(f" {passage} " in f" {normalised(source)} " for source in sources)
 
 
 OWN, PART, RUN = 3, 2 / 3, 4

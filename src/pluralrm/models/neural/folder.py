@@ -68,11 +68,6 @@ class ModelFolder:
         names = self.config.get("architectures")
         return str(names[0]) if isinstance(names, list) and names else ""
 
-    @property
-    def model_type(self) -> str:
-        """The family's name in transformers, or an empty text."""
-        return str(self.config.get("model_type") or "")
-
 
 def code_trusted(spec: Spec) -> bool:
     """Return whether a spec says `code=trusted`; any other value is a SpecError."""

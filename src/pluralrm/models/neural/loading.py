@@ -158,8 +158,6 @@ DTYPES: Mapping[str, torch.dtype] = {
     "float16": torch.float16,
 }
 _STORED = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16"}
-SETTING_KEYS = ("dtype", "device", "attn", "tokens")
-"""Keys of every kind that loads weights here."""
 
 
 @dataclass(frozen=True, slots=True)

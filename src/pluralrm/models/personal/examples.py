@@ -66,16 +66,6 @@ class Examples(Sequence[UserExamples]):
         self._matrix = matrix
         self._users = users
 
-    @property
-    def width(self) -> int:
-        """The number of features."""
-        return int(self._matrix.shape[1])
-
-    @property
-    def names(self) -> list[str]:
-        """The users' ids, in order."""
-        return [each.user for each in self._users]
-
     def __len__(self) -> int:
         return len(self._users)
 
