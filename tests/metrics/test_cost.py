@@ -1,6 +1,8 @@
 """What personalization costs on a general benchmark: nothing, a planted drop, and too few items to say."""
 
+import json
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -21,7 +23,7 @@ from pluralrm.models import load_model
 from pluralrm.runs import score
 from pluralrm.stats import cluster_means
 from pluralrm.stats.intervals import difference_interval
-from tests.builders import bakery
+from tests.builders import bakery, left_open
 from tests.metrics.people import people
 
 
@@ -135,6 +137,34 @@ def test_failing_under_posts_is_a_cost_and_not_a_smaller_benchmark() -> None:
     cost = cost_of([runs[0], replace(runs[1], rows=rows)])
     assert (cost.change.n, cost.change.failed) == (160, 40)
     assert cost.verdict == "lower"
+
+
+def test_a_small_change_is_said_with_its_margin_and_p_and_json_has_all_of_it() -> None:
+    cost = cost_of(lent_runs({"none": 0.8, "raw:10": 0.8}, users=300, items=2), margin=0.05)
+    assert cost.p is not None
+    assert cost.p < 0.05
+    numbers = r"[+-]\d\.\d \[-?\d\.\d, -?\d\.\d\] points: within ±5 points \(p (< )?\.\d{3}\)\."
+    assert re.search(rf"^m: a user's posts change accuracy on bakery by {numbers}$", cost.sentence("m"))
+    record = json.loads(json.dumps(cost.to_json()))
+    assert (record["model"], record["condition"], record["verdict"]) == ("m", "raw:10", "equivalent")
+    assert (record["p_equivalence"], record["margin"]) == (cost.p, 0.05)
+    assert record["change"]["value"] == cost.change.value
+    assert record["sentence"] == cost.sentence()
+
+
+def test_one_user_shows_neither_a_change_nor_that_there_is_none() -> None:
+    cost = cost_of(lent_runs({"none": 0.6, "raw:10": 0.6}, users=1, items=60))
+    assert (cost.p, cost.change.low, cost.verdict) == (None, None, "inconclusive")
+
+
+def test_an_unfinished_run_has_no_verdict() -> None:
+    without, shown = lent_runs({"none": 0.8, "raw:10": 0.6}, users=80, items=2)
+    lost = {row.item for row in shown.rows[:10]}
+    for runs in ([without, left_open(shown, lost)], [left_open(without, lost), shown]):
+        cost = cost_of(runs)
+        assert (cost.verdict, cost.p, cost.change.failed) == ("unfinished", None, 10)
+        assert cost.sentence("m").startswith("m is incomplete: 150 of 160 items, ")
+        assert cost.sentence("m").endswith(": run the same command again.")
 
 
 def test_runs_of_other_benchmarks_have_no_cost_and_a_margin_is_a_share() -> None:

@@ -31,7 +31,8 @@ CostVerdict = Literal["equivalent", "lower", "higher", "inconclusive", "unfinish
 class PersonalizationCost(Brief):
     """A model on a general benchmark with lent users: accuracy without a user, and its change with a user's posts.
 
-    `p` is the larger p of two one-sided tests, None without an interval; `other` the change with another's posts.
+    `p` is the larger p of two one-sided tests, None without an interval and of unfinished runs; `other` the change with
+    another's posts.
     """
 
     model: str
@@ -98,7 +99,7 @@ def personalization_costs(runs: Sequence[Run], *, margin: float = MARGIN, seed: 
     for run in runs:
         if on_general(run) and run.done:
             groups.setdefault(run.benchmark_hash, []).append(run)
-    every = [each for group in groups.values() for each in roles(group)]
+    every = [each for group in groups.values() for each in roles(group, unfinished=True)]
     return [_cost(each, margin, seed) for each in every if "none" in each.controls]
 
 
@@ -107,7 +108,7 @@ def _cost(each: Roles, margin: float, seed: int) -> PersonalizationCost:
     change = paired_difference(own, without, seed=seed).difference
     parts = together([own, without], headline(own))
     means = parts[0].means(np.array([part.values for part in parts]).T, macro=own.card.average == "macro")
-    swapped = each.controls.get("swapped")
+    swapped, unfinished = each.controls.get("swapped"), remark(own) or remark(without)
     return PersonalizationCost(
         own.model,
         own.condition,
@@ -115,9 +116,9 @@ def _cost(each: Roles, margin: float, seed: int) -> PersonalizationCost:
         measure(without),
         change,
         None if swapped is None else paired_difference(swapped, without, seed=seed).difference,
-        0.0 if change.method.endswith(ALIKE) else equivalence_p(means, margin),
+        None if unfinished else 0.0 if change.method.endswith(ALIKE) else equivalence_p(means, margin),
         margin,
-        unfinished=remark(own) or remark(without),
+        unfinished,
     )
 
 

@@ -73,12 +73,13 @@ class Roles:
         return {role: items_of(run) for role, run in runs.items()}
 
 
-def roles(runs: Sequence[Run]) -> list[Roles]:
+def roles(runs: Sequence[Run], *, unfinished: bool = False) -> list[Roles]:
     """Return one Roles per model and own condition, sorted by model, kind and number of posts.
 
-    Runs on other content, incomplete runs, one condition twice, and runs on different items are errors.
+    Runs on other content, one condition twice, and runs on different items are errors; so are incomplete runs, unless
+    `unfinished`.
     """
-    _check(runs)
+    _check(runs, unfinished)
     owns = sorted((run for run in runs if is_own(run)), key=_order)
     return [_roles(own, [run for run in runs if run.model == own.model]) for own in owns]
 
@@ -247,7 +248,7 @@ def _unequal(own: Run, control: Run) -> str | None:
     return None
 
 
-def _check(runs: Sequence[Run]) -> None:
+def _check(runs: Sequence[Run], unfinished: bool) -> None:
     seen: dict[tuple[str, str], Run] = {}
     for run in runs:
         if run.benchmark_hash != runs[0].benchmark_hash:
@@ -255,10 +256,8 @@ def _check(runs: Sequence[Run]) -> None:
                 f"{name(runs[0])} is on {runs[0].benchmark} ({runs[0].benchmark_hash[:8]}), {name(run)} on "
                 f"{run.benchmark} ({run.benchmark_hash[:8]}). Personalization compares runs on one benchmark content."
             )
-        if unfinished := remark(run):
-            raise MetricError(
-                f"{name(run)} is {unfinished}. Resume it: the same items must stand under every condition."
-            )
+        if not unfinished and (state := remark(run)):
+            raise MetricError(f"{name(run)} is {state}. Resume it: the same items must stand under every condition.")
         if not run.rows:
             raise MetricError(f"{name(run)} has no rows yet. Resume it, or leave it out.")
         first = seen.setdefault((run.model, run.condition), run)
