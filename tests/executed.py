@@ -66,11 +66,13 @@ _CLAUSES = (ast.ExceptHandler, ast.match_case)
 
 
 def _is_read_only(node: ast.stmt) -> bool:
-    """Return whether a statement is there for who reads it alone: a docstring, or what a type checker looks at."""
+    """Return whether a statement is there for readers alone: a docstring, a type, or what a type checker looks at."""
     if isinstance(node, ast.If):
         return ast.unparse(node.test) == "TYPE_CHECKING"
     if isinstance(node, ast.ClassDef):
         return any(ast.unparse(base).startswith("Protocol") for base in node.bases)
+    if isinstance(node, ast.AnnAssign):
+        return node.value is None
     return (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or isinstance(node, ast.Global)
 
 

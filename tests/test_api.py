@@ -107,6 +107,11 @@ def test_no_text_acts_in_a_notebook(tmp_path: Path) -> None:
         assert "&lt;script&gt;" in page
 
 
+def test_one_run_is_compared_as_a_list_of_one(tmp_path: Path) -> None:
+    run = pluralrm.score(bakery(6), "longest", out=tmp_path)
+    assert pluralrm.compare(run).to_dict() == pluralrm.compare([run]).to_dict() != []
+
+
 def test_what_a_policy_answers_is_sampled_graded_and_predicted_in_four_calls(tmp_path: Path) -> None:
     world = "simulated:users=4,items=2,domains=1"
     models = ["known:taste,domains=1", "longest", "shortest", "random"]

@@ -55,6 +55,11 @@ def test_what_is_not_a_number_is_no_score(wrong: object) -> None:
         Verdict((wrong,))  # type: ignore[arg-type]
 
 
+def test_a_verdict_of_a_list_is_that_of_a_tuple() -> None:
+    listed = Verdict([1.0, Failure("parse")]), Verdict([1.0, 0.5])  # type: ignore[arg-type]
+    assert {*listed} == {Verdict((1.0, Failure("parse"))), Verdict((1.0, 0.5))}
+
+
 def test_unknown_failures_are_refused() -> None:
     with pytest.raises(ValueError, match="unknown failure kind 'tired'"):
         Verdict((Failure("tired"),))  # type: ignore[arg-type]

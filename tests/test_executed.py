@@ -28,6 +28,10 @@ def worth(value: int) -> int:
         return value
     except ValueError:
         raise
+
+
+def later() -> None:
+    value: int
 '''
 
 

@@ -301,10 +301,9 @@ class Verdict(Brief):
     posts_kept: int | None = None
 
     def __post_init__(self) -> None:
-        if set(map(type, self.scores)) != {float} or not all(map(math.isfinite, cast("Sequence[float]", self.scores))):
+        plain = type(self.scores) is tuple and set(map(type, self.scores)) == {float}
+        if not plain or not all(map(math.isfinite, cast("Sequence[float]", self.scores))):
             object.__setattr__(self, "scores", tuple(map(_checked, self.scores)))
-        elif type(self.scores) is not tuple:
-            object.__setattr__(self, "scores", tuple(self.scores))
 
     @classmethod
     def failed(cls, kind: FailureKind, detail: str, candidates: int) -> "Verdict":

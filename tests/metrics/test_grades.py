@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import pluralrm
 from pluralrm.core import Benchmark, Failure, Item, Row, Ties
+from pluralrm.errors import MetricError
 from pluralrm.metrics import measure, with_ties
+from pluralrm.metrics.official.formula import strict_share
 from pluralrm.metrics.units import pair_credit, top_credit
 from pluralrm.runs import load_run
 from tests.metrics.rows import row as build_row
@@ -85,6 +87,11 @@ def test_grades_that_cannot_be_a_label_are_refused(preferred: int | None, grades
 def test_several_best_ones_leave_none_preferred() -> None:
     item = Item("i", "p", ("a", "b", "c"), None, "u", "d", grades=(2, 0, 2))
     assert (item.preferred, item.best) == (None, (0, 2))
+
+
+def test_a_formula_of_one_right_answer_refuses_an_item_with_two() -> None:
+    with pytest.raises(MetricError, match="item 'two' has several candidates of the best grade"):
+        strict_share([build_row("two", (2.0, 1.0, 0.0), None, grades=(1.0, 1.0, 0.0))])
 
 
 def test_an_index_of_no_candidate_is_no_label() -> None:

@@ -346,6 +346,15 @@ def test_rm_bench_equals_a_plain_reading(seed: int) -> None:
     assert all(close(metric.parts[level], mean(values)) for level, values in by_level.items() if values)
 
 
+def test_a_domain_that_lacks_a_pair_of_styles_has_no_score_and_so_no_total() -> None:
+    domains = ("chat", "code", "math", "safety")
+    rows = [row for name in domains for row in rm_rows(name, name, (1.0, 1.0, 1.0), (0.0, 0.0, 0.0))]
+    assert published_rm_bench(rows, "").value == 1
+    metric = published_rm_bench([row for row in rows if row.item != "math/02"], "")
+    assert (metric.value, metric.domains["math"], metric.domains["code"]) == (None, None, 1)
+    assert "no score of math" in metric.reason
+
+
 def test_a_planted_taste_for_style_is_easy_and_not_hard() -> None:
     by_style = style_matrix([[0.0, 1.0, 2.0]] * 5, [[0.0, 1.0, 2.0]] * 5)
     assert levels(by_style) == (1.0, 0.0, 0.0)  # a tie on the diagonal is lost

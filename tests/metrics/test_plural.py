@@ -13,6 +13,7 @@ from pluralrm.core import Failure, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.calibration import vote_calibration
 from pluralrm.metrics.plural import (
+    answer,
     best,
     equal_users,
     list_stability,
@@ -264,6 +265,23 @@ def test_a_group_that_a_list_leaves_out_blocks_it_significantly() -> None:
     assert (result.rival, result.blocked, result.significant) == (2, True, True)
     assert result.advantage is not None
     assert result.advantage.value == pytest.approx(0.8, abs=0.06)
+
+
+def test_the_answer_names_the_group_that_a_list_leaves_out() -> None:
+    """One user in four has all items right with the two best models and none with c; the others have more with c."""
+
+    def town(people: int) -> list[Run]:
+        right = {"a": (8, 5), "b": (8, 5), "c": (0, 7)}
+        users = [(f"u{user:02}", user % 4 > 0) for user in range(people)]
+        return [
+            run_of([row(user, f"{user}-{n}", float(n < counts[most])) for user, most in users for n in range(8)], name)
+            for name, counts in right.items()
+        ]
+
+    whole, few = plural(town(48)), plural(town(4))
+    assert [each.verdict for each in whole.stability] == ["stable", "blocked"]
+    assert answer(whole).endswith(" 75.0% of users prefer c to each of the best 2 models: over 50%.")
+    assert answer(few).endswith(" Whether over 1/k of the users prefer one other model is open for the best 2.")
 
 
 def test_a_group_that_is_noise_is_not_significant() -> None:

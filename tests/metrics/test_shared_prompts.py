@@ -165,3 +165,19 @@ def test_the_spread_between_users_holds_nothing_of_the_prompts_that_they_share()
         spread.low is not None and spread.high is not None and spread.low <= 0.2 <= spread.high for spread in spreads
     ]
     assert sum(within) >= 53
+
+
+def test_answers_to_one_prompt_say_nothing_of_how_far_users_differ_elsewhere() -> None:
+    own, other = (
+        RunItems(
+            tuple(
+                row(f"{u}-{n}", (float(u % 2 == n % way), 0.5), cluster=f"u{u}", prompt="p")
+                for u in range(12)
+                for n in range(2)
+            )
+        )
+        for way in (1, 2)
+    )
+    spread = user_spread(own, other)
+    assert (spread.low, spread.high) == (None, None)
+    assert "no interval: one prompt" in spread.method

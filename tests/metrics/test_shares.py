@@ -1,6 +1,7 @@
 """Whose preferences: against a count pair by pair, in worlds of known shares, and from the rows of runs alone."""
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -297,6 +298,11 @@ def test_a_habit_of_position_shows_in_the_order_of_the_file() -> None:
     by_file = ladder(crossed_judgments(Benchmark(card(), tuple(mixed))))["position habit"]
     share = sum(item.candidates[item.best[0]][0] == "a" for item in mixed) / len(mixed)
     assert by_file.value == pytest.approx(share)
+    # An `a` and an `A` are no two places: such ids say no more than none.
+    alike = [replace(item, candidate_ids=tuple("aA"[text[0] == "b"] for text in item.candidates)) for item in mixed]
+    unnamed = [replace(item, candidate_ids=()) for item in mixed]
+    same, bare = (ladder(crossed_judgments(Benchmark(card(), tuple(each)))) for each in (alike, unnamed))
+    assert same["position habit"] == bare["position habit"] != by_file
     # Where the file has the preferred one first always, that is no habit: the place in the item counts, and is even.
     assert ladder(crossed_judgments(Benchmark(card(), tuple(items))))["position habit"].value < 0.6
 
@@ -318,6 +324,16 @@ def test_ties_do_not_lower_the_ceiling() -> None:
     ceiling = shares(judged).ceiling
     assert ceiling is not None
     assert (ceiling.value, ladder(judged)["the person again"].value) == (1, 1)
+
+
+def test_people_who_agree_with_themselves_no_more_than_with_others_show_no_personal_signal() -> None:
+    result = shares(crossed.judged_world(crossed.WORLDS["noise, small"], 1))
+    assert result.winnable is not None
+    assert result.winnable.low is not None
+    assert result.winnable.low < 0
+    assert result.personal is False
+    assert result.answer.startswith("No personal signal is significant: ")
+    assert result.to_json()["answer"] == result.answer
 
 
 def test_where_people_do_not_cross_there_is_nothing_to_say() -> None:
@@ -346,9 +362,18 @@ def test_runs_alone_say_what_the_benchmark_says(tmp_path) -> None:
     assert among_people([pluralrm.score("simulated:users=5", "longest", out=tmp_path)]) == []
 
 
-def test_a_lift_by_failing_is_none(tmp_path) -> None:
-    from dataclasses import replace
+def test_where_the_winnable_part_may_be_nothing_no_share_of_it_is_stated(tmp_path) -> None:
+    bench = pluralrm.load_benchmark("simulated:users=8,items=3,crossed=4,repeats=0.4")
+    own, none = (pluralrm.score(bench, "longest", name, out=tmp_path) for name in ("recent:5", "none"))
+    turned = tuple(replace(row, scores=row.scores[:: -1 if number < 9 else 1]) for number, row in enumerate(none.rows))
+    share = lift_share(own, replace(none, rows=turned))
+    assert share is not None
+    assert share.lift.value != 0
+    assert (share.share.low, share.share.high) == (None, None)
+    assert str(share).startswith("its share of the winnable part is not settled: that is ")
 
+
+def test_a_lift_by_failing_is_none(tmp_path) -> None:
     bench = pluralrm.load_benchmark(SIMULATED)
     own, none = (pluralrm.score(bench, "longest", name, out=tmp_path) for name in ("recent:5", "none"))
     mute = replace(none, rows=tuple(replace(row, scores=(Failure("parse", "?"),) * 2) for row in none.rows))

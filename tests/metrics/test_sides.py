@@ -45,6 +45,7 @@ def test_a_world_ranking_is_the_persons_own() -> None:
         row("differs", [3.0, 1.0, 2.0], 0, tags=world, cluster="a"),
         row("partly", [3.0, 1.0, 2.0], None, grades=(1.0, 1.0, 0.0), tags=world, cluster="b"),
         row("gap", [3.0, 1.0, 2.0], 0, tags={"world:c1": "4"}, cluster="c"),
+        row("later gap", [3.0, 1.0, 2.0], 0, tags={"world:c0": "1", "world:c1": "4"}, cluster="c"),
         row("other", [1.0, 3.0, 2.0], 0, tags=world, cluster="d"),
     ]
     assert [item.row.item for item in sided_items(rows, "world")] == ["differs", "other"]

@@ -215,7 +215,7 @@ def test_verdicts_are_one_sentence() -> None:
     few = stand_in_result("m", comparisons_of(*_table(5, 29, 1.0), ratings=False))
     assert few.ruling == "too few"
     assert str(few).startswith("too few to say of m: 0 people have 30 independent items")
-    assert few.people[0].adjusted is None
+    assert (few.people[0].adjusted, few.people[0].stated) == (None, None)
     assert stand_in_result("m", comparisons_of(*_table(2, 200, 1.0), ratings=False)).ruling == "too few"
 
 

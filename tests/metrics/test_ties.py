@@ -12,6 +12,7 @@ from pluralrm.cli.compare import print_boards
 from pluralrm.cli.show import print_summary
 from pluralrm.core import Failure, Score, Ties
 from pluralrm.metrics import by_domain, by_domains, by_tag, leaderboard, measure, published, summary, with_ties
+from tests.builders import card
 from tests.metrics.rows import chance, constant, records, row, run, users
 
 SCORES = st.lists(st.sampled_from([0.0, 0.5, 0.5, 1.0]), min_size=2, max_size=6)
@@ -99,7 +100,9 @@ def test_every_metric_per_domain_is_that_of_the_domain_alone() -> None:
             assert one.value == pytest.approx(alone[name].value, abs=1e-12)
             assert one.n == alone[name].n
             assert (one.low, one.high) == pytest.approx((alone[name].low, alone[name].high), abs=1e-12)
-    assert {name: metrics["bon"] for name, metrics in found.items()} == by_domain(run(rows))
+    for name in ("bon", "all_phrasings"):
+        headed = run(rows, card=card(metrics=(name,), average="macro"))
+        assert {domain: metrics[name] for domain, metrics in found.items()} == by_domain(headed)
 
 
 def test_domain_is_a_tag_where_no_row_has_one_of_that_name() -> None:

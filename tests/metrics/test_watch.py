@@ -94,6 +94,33 @@ def test_each_claim_goes_off_once() -> None:
     assert len(claims) == len(set(claims))
 
 
+def test_a_reward_that_no_longer_depends_on_the_user_sets_off_the_context_alone() -> None:
+    watch = WatchSeries()
+    for number in range(120):
+        noise, own = number % 5 / 10, 1.0 if number < 60 else 0.1
+        watch.add(WatchedGroup(f"u{number % 37}", (noise + own,), (noise,), (noise / 2,)))
+    [alarm] = watch.alarms
+    assert (alarm.claim, alarm.since <= 60) == ("context", True)
+    assert "the user's own context gave 1.1 more than another user's, now 0." in alarm.message
+
+
+def test_a_context_that_never_counted_cannot_be_lost() -> None:
+    watch = WatchSeries()
+    for number in range(120):
+        own = (-1) ** number * 3.0 + (0.05 if number < 60 else -2.0)
+        watch.add(WatchedGroup(f"u{number % 37}", (own,), (0.0,), (0.0,)))
+    assert watch.alarms == []
+
+
+def test_prompts_to_read_are_those_that_failed_or_lost_the_most_of_the_context() -> None:
+    watch = WatchSeries()
+    for number in range(20):
+        other, second = 5.0 if number in {3, 13, 17} else 0.0, None if number in {4, 15} else 1.0
+        watch.add(WatchedGroup(f"u{number}", (1.0,), (second,), (other + number / 100,)))
+    assert watch.suspects(WatchAlarm("context", 20, 10, ""), most=2) == [18, 14]
+    assert watch.suspects(WatchAlarm("failures", 20, 10, ""), most=1) == [16]
+
+
 def test_what_to_read_lies_after_the_change_and_speaks_for_the_alarm() -> None:
     watch = WatchSeries()
     for number in range(30):

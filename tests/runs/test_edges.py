@@ -13,12 +13,15 @@ import pytest
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, OutageError, RunError, ServiceError
+from pluralrm.folders import file_hash
 from pluralrm.http import DryRun, Settings, Tally
 from pluralrm.journal import json_line, sealed_line, unsealed_line
 from pluralrm.runs import dry_score, last_outage, load_manifest, load_run, load_runs, plan, read_inputs, score, usage
-from pluralrm.runs.store import RunFolder
+from pluralrm.runs.loop import score_shard
+from pluralrm.runs.store import RunFolder, load_shard
 from pluralrm.runs.verdicts import check_resumed, confirmed
 from pluralrm.runs.workers import WorkerPool, open_scorer
+from pluralrm.shards import merge
 from tests.builders import Scripted, bakery, edit_json
 
 URL = "http://127.0.0.1:9/v1"
@@ -105,6 +108,22 @@ def test_a_complete_run_needs_no_server_and_an_unlike_one_is_not_taken_for_it(tm
     with pytest.raises(OutageError):
         score(bakery(4), Served(None), out=tmp_path)
     assert score(bakery(4), Served(), out=tmp_path).rows == done.rows, "lost rows are scored again"
+
+
+def test_a_complete_shard_needs_no_server_and_one_of_another_model_is_not_merged(tmp_path: Path) -> None:
+    folders = [score_shard(bakery(6), Served(), out=tmp_path, shard=f"{index}/2").folder for index in (1, 2)]
+    again = Served(None)
+    assert score_shard(bakery(6), again, out=tmp_path, shard="1/2").complete
+    assert again.asked == []
+    edit_json(Path(folders[1], "run.json"), probes=[2.0])
+    [refused] = merge(tmp_path).refused
+    assert f"{folders[1]}: another model answered" in refused
+    assert "probes (2.0,), there (1.0,)" in refused
+    edit_json(Path(folders[1], "run.json"), probes=[1.0])
+    [merged] = merge(tmp_path).merged
+    assert load_run(merged.folder).done == 6
+    with pytest.raises(RunError, match="is no shard"):
+        load_shard(merged.folder)
 
 
 def test_a_dry_run_asks_all_that_is_not_on_disk_and_computes_nothing(tmp_path: Path) -> None:
@@ -217,6 +236,19 @@ def test_counts_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     edit_json(folder / "run.json", rows_hash="")
     _rows(folder, {"candidates": ["a", "b", "c"]})
     with pytest.raises(RunError, match="3 candidates for 2 scores"):
+        load_run(folder)
+    _rows(folder, {"preferred": None})
+    with pytest.raises(RunError, match="neither a preferred candidate nor grades"):
+        load_run(folder)
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"item":"i0000"}'])
+def test_a_list_of_items_that_another_program_wrote_is_refused_by_its_line(line: str, tmp_path: Path) -> None:
+    folder = _folder(tmp_path)
+    lines = gzip.decompress((folder / "items.jsonl.gz").read_bytes()).splitlines()
+    (folder / "items.jsonl.gz").write_bytes(gzip.compress(b"\n".join([lines[0], line.encode(), *lines[2:]])))
+    edit_json(folder / "run.json", items_hash=file_hash(folder / "items.jsonl.gz"))
+    with pytest.raises(RunError, match=r"items\.jsonl\.gz:2: "):
         load_run(folder)
 
 

@@ -225,6 +225,13 @@ def test_a_candidate_without_a_name_cannot_be_matched(tmp_path: Path) -> None:
     assert "whose candidates have no names" in _refused(tmp_path, bare, rows)
 
 
+def test_scores_of_prompts_without_a_label_are_refused(tmp_path: Path) -> None:
+    bench = files.uneven()
+    bare = Benchmark(bench.card, tuple(replace(item, preferred=None, grades=()) for item in bench.items))
+    rows = files.scores_file(bench, _original(bench, tmp_path, 1))
+    assert "has prompts only: no score of theirs could be right or wrong" in _refused(tmp_path, bare, rows)
+
+
 def test_a_condition_is_declared_and_says_so(tmp_path: Path) -> None:
     bench = files.uneven()
     file = files.write(tmp_path / "theirs.jsonl", files.scores_file(bench, _original(bench, tmp_path, 1)))
@@ -232,6 +239,8 @@ def test_a_condition_is_declared_and_says_so(tmp_path: Path) -> None:
         [run] = import_runs("scores", [file], bench, ImportOptions(condition=text), out=tmp_path / "runs")
         assert (run.condition, set(run.reveals)) == (text, reveals)
         assert f"{text} is declared, not verified" in run.imported
+    [written] = import_runs("scores", [file], bench, ImportOptions(condition="persona:m"), out=tmp_path / "runs")
+    assert written.reveals == {"posts"}, "what a chat model wrote of the posts, though none is asked here"
     for text in ("rwa:10", "python:a:b", "file:"):
         with pytest.raises((ConditionError, SpecError)):
             import_runs("scores", [file], bench, ImportOptions(condition=text), out=tmp_path / "runs")
@@ -285,6 +294,9 @@ def test_choices_wins_and_ties(tmp_path: Path) -> None:
     assert scores["p6"][right["p6"]] == 0
     several = files.uneven()
     assert "which candidate was chosen" in _refused(tmp_path, several, [{"item": "i3", "win": False}], "choices")
+    assert "found 0.7, wanted true, false, or 0.5" in _refused(tmp_path, bench, [{"item": "p1", "win": 0.7}], "choices")
+    both: files.Json = {"item": "p1", "choice": "B", "win": True}
+    assert "win: found a choice beside it, wanted one of the two" in _refused(tmp_path, bench, [both], "choices")
 
 
 @pytest.mark.parametrize("steps", ["product", "min", "mean"])
@@ -298,6 +310,10 @@ def test_steps_of_a_process_model_become_one_score(tmp_path: Path, steps: str) -
     rows: list[files.Json] = [{"problem": item.prompt, "score": lists[item.id]} for item in bench.items]
     assert "wanted --steps product, min, mean" in _refused(tmp_path, bench, rows, "rewardmath")
     scores = _scores(bench, tmp_path, "rewardmath", rows, steps=steps)
+
+    by_id: list[files.Json] = [{"id": item.id, "score": lists[item.id]} for item in bench.items]
+    assert _scores(bench, tmp_path, "rewardmath", by_id, steps=steps) == scores
+    assert "found neither id nor problem, wanted one" in _refused(tmp_path, bench, [{"score": [1.0]}], "rewardmath")
 
     def by_hand(parts: list[Fraction]) -> Fraction:
         return {"product": Fraction(prod(parts)), "min": min(parts), "mean": sum(parts, Fraction()) / len(parts)}[steps]
@@ -329,6 +345,8 @@ def test_two_orders_are_votes_and_ties_stay_ties(tmp_path: Path) -> None:
     a, b = (next(item for item in bench.items if item.id == "p2").candidate_ids.index(name) for name in "AB")
     assert part.verdicts["p2"].votes == (((a, b), str(a)), ((b, a), str(b)))
     assert [vote.outcome for vote in part.verdicts["p4"].votes][1] == "parse"
+    thrice = _refused(tmp_path, bench, [row("p1", "A>B", "B>A", "A>B")], "judgebench")
+    assert "judgments: found 3 of them, wanted one, or two in both orders" in thrice
 
 
 def test_rankings_and_picks_in_several_orders(tmp_path: Path) -> None:
@@ -354,6 +372,8 @@ def test_rankings_and_picks_in_several_orders(tmp_path: Path) -> None:
     assert all(isinstance(score, Failure) for score in scores["invertedi2"].values())
     for bad in ({"order": names[:2], "pick": "A"}, {"order": names, "ranking": "A>B"}, {"order": names, "pick": "D"}):
         assert "refused" not in _refused(tmp_path, bench, [{"item": "i0", **bad}], "listwise")
+    both: files.Json = {"item": "i0", "order": names, "ranking": "A>B>C", "pick": "A"}
+    assert "pick: found a ranking beside it, wanted one of the two" in _refused(tmp_path, bench, [both], "listwise")
 
 
 def test_a_letter_that_is_a_name_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -385,6 +405,20 @@ def test_answers_are_matched_by_their_texts(tmp_path: Path) -> None:
     wrong = dict(row(1, "A", 80), asst_A="another text")
     assert "with these answers" in _refused(tmp_path, bench, [wrong], "answers")
     assert "as right in 'p1'" in _refused(tmp_path, bench, [dict(row(1, "A", 80), ground_truth="B")], "answers")
+    other = dict(row(1, "A", 80), id="p2")
+    assert "found other answers than 'p2' has, wanted its two" in _refused(tmp_path, bench, [other], "answers")
+    assert "wanted A, B, or C for neither, or nothing" in _refused(tmp_path, bench, [row(1, "both", 80)], "answers")
+
+
+def test_of_two_people_who_judged_the_same_answers_the_row_names_whose_it_is(tmp_path: Path) -> None:
+    bench = files.pairs(4)
+    other = replace(bench.items[1], id="again", cluster="u9", preferred=1 - bench.items[1].best[0], grades=())
+    bench = Benchmark(bench.card, (*bench.items, other))
+    row = {"question": "question 1", "asst_A": "text A of 1", "asst_B": "text B of 1", "answer": "A"}
+    assert list(_scores(bench, tmp_path, "answers", [{**row, "user": "u9"}])) == ["again"]
+    assert list(_scores(bench, tmp_path, "answers", [{**row, "user": "u0"}])) == ["p1"]
+    assert "which is that of 2" in _refused(tmp_path, bench, [row], "answers")
+    assert "which is that of 0" in _refused(tmp_path, bench, [{**row, "user": "u5"}], "answers")
 
 
 def _preference(number: int, split: str, columns: files.Json) -> files.Json:

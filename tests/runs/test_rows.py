@@ -54,6 +54,8 @@ def test_a_line_read_against_its_item_gives_the_row_that_it_gives_in_full(
         (b'"domain":"d"', b'"domain":"e"'),
         (b'"input":""', b'"input":"\\u0061"'),
         (b'"lenders":0', b'"lenders":0,"new":1'),
+        (b"}", b',"new":1}'),
+        (b'"scores":[1.5,0.5]', b'"scores":[1.5,half]'),
         (b"}", b""),
     ],
 )

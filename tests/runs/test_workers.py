@@ -1,6 +1,7 @@
 """`--devices`: one process a device, which sees no other; rows and identity do not know which."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -73,6 +74,13 @@ def test_devices_that_make_no_sense_are_refused(workers: int, names: str, told: 
 def test_a_device_in_the_spec_and_devices_are_refused() -> None:
     with pytest.raises(SpecError, match="leave device= out"):
         open_scorer("hf:x,device=cpu", 2, devices=["cpu", "cpu"])
+
+
+def test_without_torch_no_device_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "pluralrm.models.neural.loading", raising=False)
+    with open_scorer("hf:x", 2, devices=["cuda:0", "cuda:1"]) as scorer:
+        assert isinstance(scorer, WorkerPool)  # whose workers name the extra that is missing
 
 
 @pytest.mark.hf

@@ -84,6 +84,22 @@ def test_who_always_takes_the_first_place_has_no_ability() -> None:
         fit_places(PlacedChoices(first, np.zeros_like(choices.best), choices.shown, choices.item), users)
 
 
+def test_where_the_best_candidate_never_changes_its_place_ability_and_place_are_one() -> None:
+    choices, users, _ = world(1, 50, 2, ability=0.7, advantage=0.5)
+    second = np.broadcast_to(np.array([False, True]), choices.best.shape)
+    with pytest.raises(MetricError, match="best candidates are always shown in the same place"):
+        fit_places(PlacedChoices(choices.won, second, choices.shown, choices.item), users)
+
+
+def test_an_ability_of_as_few_users_as_there_are_places_has_no_interval() -> None:
+    choices, users, _ = world(1, 60, 3, ability=0.6, advantage=0.3)
+    whole, few = (fit_places(choices, names) for names in (users, ["u0", "u1", "u2"] * 20))
+    assert whole.ability.low is not None
+    assert (few.ability.value, few.advantages) == (whole.ability.value, whole.advantages)
+    assert (few.ability.low, few.ability.high) == (None, None)
+    assert few.ability.method.startswith("no interval: 3 clusters")
+
+
 Setting = tuple[int, int, float, float, float]
 """Candidates, items, ability, advantage of the first place, and how much users differ in ability."""
 

@@ -409,9 +409,7 @@ class StandInResult(Brief):
 def stand_in_result(
     judge: str, comparisons: Sequence[StandInComparison], *, data: str = "", terms: StandInTerms = TERMS
 ) -> StandInResult:
-    """Return whether the judge may stand in for a person; without any comparison it is a MetricError."""
-    if not comparisons:
-        raise MetricError(f"{data or judge}: no item has labels of two people; wanted some")
+    """Return whether the judge may stand in for a person, by one comparison or more."""
     by_person: dict[str, list[StandInComparison]] = defaultdict(list)
     for comparison in comparisons:
         by_person[comparison.person].append(comparison)

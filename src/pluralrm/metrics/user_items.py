@@ -132,17 +132,13 @@ class UserItems:
         return Spread(max(both.variance, alike), both.df)
 
     def shared(self, influence: FloatArray) -> Spread:
-        """Return what is added to the variance of a number because users share prompts; 0 where none do."""
-        if not self.crossed:
-            return Spread(0.0, np.inf)
+        """Return what is added to the variance of a number because users share prompts."""
         prompts, cells = (_spread(names, influence) for names in (self.prompts, self.cells))
         return Spread(max(0.0, prompts.variance - cells.variance), prompts.df)
 
     def interval(self, value: float, influence: FloatArray, *, floor: float = 0.0, level: float = 0.95) -> Interval:
         """Return the ends of a score interval of a mean of values between `floor` and 1."""
         members = len(np.unique(self.users[influence != 0])) or len(self.sizes)
-        if len(self.sizes) < 2:
-            return Interval(value, None, None, "no interval: one user")
         variance, df = self.spread(influence)
         share, width = (value - floor) / (1 - floor), 1 - floor
         if variance <= 1e-24 or not 0 < share < 1:

@@ -408,8 +408,9 @@ def _place_newton(choices: PlacedChoices, design: FloatArray) -> FloatArray:
         slope = (design * (choices.won - fitted)[:, :, None]).sum(axis=(0, 1))
         try:
             step = np.linalg.solve(_place_information(design, fitted), slope)
-        except np.linalg.LinAlgError:
-            break
+        except np.linalg.LinAlgError as exc:
+            what = "best candidates are always shown in the same place"
+            raise MetricError(f"{what}: ability and place cannot be separated.") from exc
         beta = beta + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         if np.abs(beta).max() > _DECIDED:
             break
