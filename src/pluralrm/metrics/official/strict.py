@@ -132,6 +132,11 @@ class TiesPrompt(NamedTuple):
         return math.nan if self.missing else min(self.right) - max(self.wrong)
 
     @property
+    def spread(self) -> float:
+        """The highest right score minus the lowest."""
+        return math.nan if self.missing else max(self.right) - min(self.right)
+
+    @property
     def missing(self) -> bool:
         """Whether a score is NaN."""
         return any(map(math.isnan, (*self.right, *self.wrong)))
