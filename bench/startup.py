@@ -1,6 +1,7 @@
 """What is around the models: starting, loading and ranking at full size, resuming a complete run, the first score."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -19,8 +20,10 @@ MAIN = "import sys; from pluralrm.cli import main; sys.argv[0] = 'pluralrm'; mai
 
 
 def run(*words: str) -> None:
-    """Run Python in a process of its own, with the package of this one."""
-    subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)  # noqa: S603
+    """Run Python in a process of its own, with the package of this one and with bytecode, as an installed one has."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, *words]
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)  # noqa: S603
 
 
 class Prose:

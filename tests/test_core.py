@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from pluralrm.core import (
     Verdict,
     persons,
 )
-from pluralrm.digests import digest, digest_list, item_content
+from pluralrm.digests import digest, digest_items, digest_list, item_content
 from tests.builders import bakery
 
 _json = st.recursive(
@@ -98,6 +99,23 @@ def test_the_hash_is_that_of_all_items_spelled_out_however_people_come_back() ->
     bench = Benchmark(bakery(1).card, tuple(items))
     assert bench.content_hash == digest_list(map(item_content, items))
     assert Benchmark(bench.card, tuple(items[:-1])).content_hash != bench.content_hash
+
+
+_odd = st.text(st.characters(codec=None) | st.sampled_from('"\\/\x00\x1f\x7f\u2028\ud800\udfff'), max_size=8)
+
+
+@given(_odd, st.dictionaries(_odd, _odd, max_size=3), st.sampled_from([(), (0.5, 1e-7), (1e16, 2.0)]))
+def test_the_hash_spells_every_text_as_it_always_did(
+    text: str, tags: dict[str, str], grades: tuple[float, ...]
+) -> None:
+    first, second = bakery(2).items
+    label: dict[str, Any] = {"preferred": None, "grades": grades} if grades else {}
+    person = User(text, (Post("p", text, text),), traits=tags)
+    items = (
+        replace(first, id="a", prompt=text, candidates=(text, "b"), tags=tags, user=None, **label),
+        replace(second, id=f"{text}b", domain=text, tags=tags, user=person, prompt_id=text, **label),
+    )
+    assert digest_items(items) == digest([item_content(item) for item in items])
 
 
 def test_a_prompt_goes_by_its_id_or_by_its_text() -> None:

@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from pluralrm.labels import is_one_hot
 
 
@@ -39,18 +41,18 @@ def digest_items(items: Sequence[Any]) -> str:
     for index, item in enumerate(items):
         if len(texts) >= _NEAR:
             texts.clear()
-        answers = [texts.get(text) or texts.setdefault(text, _canonical(text)) for text in item.candidates]
+        answers = [texts.get(text) or texts.setdefault(text, _plain(text)) for text in item.candidates]
         question, before, after = _beside_user(item)
-        head = b",".join([*map(_canonical, question), b"[" + b",".join(answers) + b"]"])
-        running.update(b"," * bool(index) + b"[" + head + b",")
+        running.update(b"%b%b,[%b]," % (b"," * bool(index), _plain(question)[:-1], b",".join(answers)))
+        spell = _canonical if type(after[-1]) is tuple else _plain  # of grades, which are no texts
         if item.user is None:
-            running.update(_canonical([*before, None, *after])[1:])
+            running.update(spell([*before, None, *after])[1:])
             continue
         if id(item.user) not in people:
             if len(people) >= _NEAR:
                 people.clear()
-            people[id(item.user)] = _canonical(_user_content(item.user))
-        running.update(_canonical(before)[1:-1] + b"," + people[id(item.user)] + b"," + _canonical(after)[1:])
+            people[id(item.user)] = _plain(_user_content(item.user))
+        running.update(b"%b,%b,%b" % (_plain(before)[1:-1], people[id(item.user)], spell(after)[1:]))
     running.update(b"]")
     return running.hexdigest()
 
@@ -70,7 +72,7 @@ def _user_content(user: Any) -> list[object] | None:  # noqa: ANN401 - a User, w
         user.id,
         [[post.id, post.text, post.category, *filter(None, [post.date])] for post in user.posts],
         [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in user.preferences],
-        *filter(None, [dict(user.traits)]),
+        *filter(None, [dict(sorted(user.traits.items()))]),
     ]
 
 
@@ -82,12 +84,23 @@ def _beside_user(item: Any) -> tuple[list[object], list[object], list[object]]: 
         [[a.aspect, a.evidence, a.reason] for a in oracle.aspects],
         *([answers] if any(answers) else []),
     ]
-    label = [item.preferred, item.candidate_ids, item.cluster, item.domain, dict(item.tags)]
+    label = [item.preferred, item.candidate_ids, item.cluster, item.domain, dict(sorted(item.tags.items()))]
     more = [item.prompt_id, () if is_one_hot(item.grades) else item.grades]
     return [item.id, item.prompt], label, [rubric, *filter(None, more)]
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: object) -> bytes:
+    """Return the canonical spelling of texts, whole numbers and lists of them, in half of the time.
+
+    Numbers with a point would be spelled in another way, and the keys of objects must be in order.
+    """
+    try:
+        return to_json(value)
+    except PydanticSerializationError:  # a lone surrogate
+        return _canonical(value)
 
 
 def _canonical(value: object) -> bytes:

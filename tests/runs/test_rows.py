@@ -1,5 +1,7 @@
 """Lines of scores are read as byte-for-byte repetitions of their item, or in full: the rows are the same."""
 
+import gzip
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -7,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from pluralrm import journal, score
-from pluralrm.core import Row
+from pluralrm.core import Row, Verdict
 from pluralrm.errors import RunError
 from pluralrm.metrics.estimates import extra_length, extra_lengths
 from pluralrm.metrics.units import top_credit, top_tied, units_of, with_ties
 from pluralrm.runs import load_run, load_runs, rows
-from pluralrm.runs.records import ROWS, RUN, RowRecord, row_line, row_of
+from pluralrm.runs.records import ITEMS, ROWS, RUN, RowRecord, row_line, row_of
 from tests.metrics.rows import row, run
 
 CROWD = "simulated:users=12,items=4,crossed=3,groups=2,seed=1"
@@ -70,6 +72,28 @@ def test_a_line_with_anything_else_in_it_is_left_to_the_full_parser(before: byte
     changed = start + after + end
     assert changed != line
     assert rows._scored_items([line, changed, line], items) == [scored, None, scored]
+
+
+@pytest.mark.parametrize("benchmark", ["pocket-rmgap", "simulated:users=12,items=4,crossed=3,candidates=4,groups=2"])
+def test_an_item_is_read_as_the_full_parser_reads_it(tmp_path: Path, benchmark: str) -> None:
+    folder = Path(score(benchmark, "longest", "none", out=tmp_path).path)
+    lines = gzip.decompress((folder / ITEMS).read_bytes()).splitlines()
+    full = [row_of(RUN.parse(RowRecord, line, ITEMS)) for line in lines]
+    items = rows.read_items(folder, RUN.read(folder))
+    assert items is not None
+    assert list(items.values()) == full == [rows._listed_row(json.loads(line)) for line in lines]
+    assert all(item.failed and type(item) is Row for item in items.values())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"new": 1}, {"missing": None}, {"scores": [0.5]}, {"grades": [1.0]}, {"preferred": True}, {"lengths": []}],
+)
+def test_an_item_of_any_other_kind_is_left_to_the_full_parser(change: dict[str, object]) -> None:
+    missing = Verdict.failed("missing", "no row yet", 2).scores
+    plain = json.loads(row_line(replace(row("i", (1.5, 0.5)), scores=missing)))
+    assert rows._listed_row(dict(plain)) is not None
+    assert rows._listed_row(plain | change) is None
 
 
 def test_runs_of_one_benchmark_share_what_their_rows_repeat(tmp_path: Path) -> None:

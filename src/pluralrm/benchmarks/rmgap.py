@@ -168,14 +168,13 @@ def _items(row: RecordRow, location: Place, seed: int, dirt: Dirt, *, original: 
     texts = Counter(text.strip() for text in answers.values())
     oracle = Oracle(reference=row.reference or "", tests=row.tests or "", entry=row.entry or "")
     for group, number in zip(row.prompt_groups, groups, strict=True):
-        style = styles.get(group.winner, {})
-        roles = _roles(group)
+        roles, twice = _roles(group), texts[answers[group.winner].strip()] > 1
+        style = {f"winner:{dimension}": level for dimension, level in styles.get(group.winner, {}).items()}
         for phrasing, prompt in enumerate(group.prompts):
             name = f"{row.id}/g{number}/p{phrasing}"
-            if texts[answers[group.winner].strip()] > 1:
+            if twice:
                 dirt.keep("prompts whose answer has the text of another")
-            tags = {"record": row.id, "group": str(number), "phrasing": str(phrasing), "role": roles[phrasing]}
-            tags |= {f"winner:{dimension}": level for dimension, level in style.items()}
+            tags = {"record": row.id, "group": str(number), "phrasing": str(phrasing), "role": roles[phrasing], **style}
             order = placed(answers, name, seed)
             yield Item(  # a judgment() with cluster and rubric replaced makes each twice
                 id=name,

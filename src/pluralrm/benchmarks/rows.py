@@ -218,8 +218,10 @@ def _not_json(exc: json.JSONDecodeError) -> str:
 
 def _unique(pairs: Sequence[tuple[str, object]]) -> Mapping[str, object]:
     keys = dict(pairs)
+    if len(keys) == len(pairs) and "".join(keys).isascii():  # as nearly always
+        return keys
     # Also keys of no format: pydantic would fall over one before it could say that it is unknown.
-    if not all(map(str.isascii, keys)) and (half := next((key for key in keys if not is_unicode(key)), None)):
+    if half := next((key for key in keys if not is_unicode(key)), None):
         raise _UnreadableError(half, "half of a surrogate pair in a key", "valid Unicode")
     if len(keys) < len(pairs) and (twice := repeated([key for key, _ in pairs])) is not None:
         raise _UnreadableError(pairs[twice][0], "this key twice", "each key once")

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pluralrm.core import Row, Run, Ties
+from pluralrm.core import Row, Run, Score, Ties
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.labels import is_one_hot
 from pluralrm.stats import ClusterMeans, cluster_means
@@ -169,13 +169,16 @@ def _balanced(rows: Sequence[Row]) -> bool:
 
 def _prompt_blind(rows: Sequence[Row]) -> bool:
     prompts = Counter(row.cluster for row in rows)
-    seen: dict[tuple[str, str], object] = {}
+    seen: dict[str, dict[str, Score]] = {}
     for row in (row for row in rows if prompts[row.cluster] > 1):
-        for name, score in zip(row.candidate_ids, row.scores, strict=bool(row.candidate_ids)):
-            if seen.setdefault((row.cluster, name), score) != score:
-                return False
+        pairs = list(zip(row.candidate_ids, row.scores, strict=bool(row.candidate_ids)))
+        own = dict(pairs)
+        known = seen.setdefault(row.cluster, own)
+        differs = len(own) < len(pairs) or known != own
+        if differs and any(known.setdefault(name, score) != score for name, score in pairs):
+            return False
     # One prompt per cluster shows nothing: a scorer that reads the prompt looks the same.
-    return len(seen) < sum(len(row.candidate_ids) for row in rows if prompts[row.cluster] > 1)
+    return sum(map(len, seen.values())) < sum(len(row.candidate_ids) for row in rows if prompts[row.cluster] > 1)
 
 
 PHRASINGS = 3
@@ -231,10 +234,10 @@ def groups_of(run: Run) -> list[Group]:
 
 def strict_ranking(row: Row) -> tuple[str, ...] | None:
     """Return the candidate ids from the highest score to the lowest; None where two are equal or one failed."""
-    scores = numbers(row)
-    if scores is None or len(set(scores)) < len(scores):
+    if row.failed or len(set(row.scores)) < len(row.scores):
         return None
-    return tuple(name for _, name in sorted(zip(scores, row.candidate_ids, strict=True), reverse=True))
+    order = sorted(zip(cast("tuple[float, ...]", row.scores), row.candidate_ids, strict=True), reverse=True)
+    return tuple([name for _, name in order])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 import gzip
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from itertools import chain, count, repeat
 from math import isfinite
 from operator import attrgetter
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from pluralrm.core import Failure, Row
+from pluralrm.core import Failure, Row, Score
 from pluralrm.errors import RunError
 from pluralrm.folders import file_hash
 from pluralrm.journal import line_blocks, unsealed_line
@@ -158,7 +157,8 @@ class _Draft(Labelled):
     __slots__ = Row.__slots__
 
 
-def _row(scores: tuple[float, ...], context: tuple[Any, ...]) -> Row:
+def _row(scores: tuple[Score, ...], context: tuple[Any, ...], *, failed: bool = False) -> Row:
+    """Return the row with these scores, and with `_FACTS` and what the model saw as its context."""
     row: Any = _Draft()
     # fmt: off
     (
@@ -167,7 +167,7 @@ def _row(scores: tuple[float, ...], context: tuple[Any, ...]) -> Row:
         row.posts, row.input_hash, row.pairs, row.lenders, row.traits,
     ) = context
     # fmt: on
-    row.scores, row.failed, row.__class__ = scores, False, Row
+    row.scores, row.failed, row.__class__ = scores, failed, Row
     plain: Row = row
     return plain
 
@@ -236,20 +236,27 @@ def _listed_rows(lines: Sequence[bytes], file: Path) -> Iterator[Row]:
 
 def _listed_row(document: dict[str, Any]) -> Row | None:
     """Return the row in a document; None where it is not of the usual kind, and must be looked at in full."""
-    if type(document) is not dict or not document.keys() >= _NEEDED:
+    if type(document) is not dict or not _NEEDED <= document.keys() <= _KNOWN:
         return None
-    lengths, preferred, missing = document["lengths"], document["preferred"], document.pop("missing", None)
-    sizes = {len(document[name]) for name in ("candidates", "grades", "others", "digests") if document.get(name)}
+    have, lengths, preferred = document.get, document["lengths"], document["preferred"]
+    missing: Any = have("missing")
+    sizes = {len(document[name]) for name in ("candidates", "grades", "others", "digests") if have(name)}
     usual = missing and not document["scores"] and not document["votes"] and sizes <= {len(lengths)}
     if not usual or type(preferred) is not int or not 0 <= preferred < len(lengths):
         return None
-    document.pop("check", None)
-    values: dict[str, Any] = {name: tuple(value) if type(value) is list else value for name, value in document.items()}
-    values["candidate_ids"], values["input_hash"] = values.pop("candidates"), values.pop("input")
-    values["scores"] = (Failure(missing["failure"], missing["detail"]),) * len(lengths)
-    return Row(**values) if values.keys() <= _NAMES else None
+    # fmt: off
+    context = (
+        document["item"], document["cluster"], document["domain"], preferred, tuple(document["candidates"]),
+        tuple(lengths), document["tags"], (), have("prompt", ""), "share", tuple(have("grades", ())),
+        tuple(have("others", ())), tuple(have("digests", ())),
+        document["posts"], document["input"], have("pairs"), have("lenders", 0), have("traits", 0),
+    )
+    # fmt: on
+    row = _row((Failure(missing["failure"], missing["detail"]),) * len(lengths), context, failed=True)
+    row.settle(len(lengths))
+    return row
 
 
-_NAMES = {field.name for field in fields(Row) if field.init}
 _NEEDED = {"item", "cluster", "domain", "preferred", "scores", "lengths", "tags", "votes", "posts"}
 _NEEDED |= {"candidates", "input"}
+_KNOWN = _NEEDED | {"pairs", "lenders", "prompt", "grades", "others", "digests", "traits", "missing", "check"}
