@@ -358,8 +358,8 @@ class FailureCount(NamedTuple):
 
 def failure_kinds(run: Run) -> list[FailureCount]:
     """Return the kinds of failures of a run, the most frequent first; an item counts by its first failure."""
-    first = {row.item: next((score for score in row.scores if isinstance(score, Failure)), None) for row in run.rows}
-    failures = [(item, failure) for item, failure in first.items() if failure is not None]
+    failed = [row for row in run.rows if row.failed]
+    failures = [(row.item, next(score for score in row.scores if isinstance(score, Failure))) for row in failed]
     examples = {failure.kind: (item, failure.detail) for item, failure in reversed(failures)}
     counts = Counter(failure.kind for _, failure in failures)
     return [FailureCount(kind, count, *examples[kind]) for kind, count in counts.most_common()]

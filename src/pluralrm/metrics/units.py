@@ -173,9 +173,9 @@ def _prompt_blind(rows: Sequence[Row]) -> bool:
     for row in (row for row in rows if prompts[row.cluster] > 1):
         pairs = list(zip(row.candidate_ids, row.scores, strict=bool(row.candidate_ids)))
         own = dict(pairs)
-        known = seen.setdefault(row.cluster, own)
-        differs = len(own) < len(pairs) or known != own
-        if differs and any(known.setdefault(name, score) != score for name, score in pairs):
+        scores = seen.setdefault(row.cluster, own)
+        differs = len(own) < len(pairs) or scores != own
+        if differs and any(scores.setdefault(name, score) != score for name, score in pairs):
             return False
     # One prompt per cluster shows nothing: a scorer that reads the prompt looks the same.
     return sum(map(len, seen.values())) < sum(len(row.candidate_ids) for row in rows if prompts[row.cluster] > 1)
