@@ -19,19 +19,26 @@ from pathlib import Path
 from pkgutil import iter_modules
 from tempfile import TemporaryDirectory
 
-from pluralrm import cli
+import pluralrm
 
 NEURAL = ("torch", "pluralrm.models.scalar", "pluralrm.models.logprob", "transformers.models.llama.modeling_llama")
 """What most commands of the tier hf load besides."""
+PACKAGES = [Path(pluralrm.__file__).parent / name for name in ("annotate", "benchmarks", "cli", "metrics")]
 LOADED = [
-    *("pluralrm.cli", "pluralrm.attack", "pluralrm.audit", "pluralrm.correlate", "pluralrm.runs"),
-    *("pluralrm.benchmarks.simulated.scorers", "pluralrm.models.personal.fitting"),
-    *("pluralrm.policies.sample", "pluralrm.policies.best_of_n", "pluralrm.grading", "pluralrm.metrics"),
-    *("pluralrm.models.controls", "pluralrm.models.judge", "pluralrm.report", "pluralrm.retrieval"),
-    *("httpx2", "rich.console", "rich.table", "scipy.special", "scipy.stats"),
+    *("pluralrm.cli", "pluralrm.attack", "pluralrm.audit", "pluralrm.correlate", "pluralrm.runs", "tests.forked"),
+    *("pluralrm.benchmarks.simulated.scorers", "pluralrm.models.personal.fitting", "pluralrm.models.personal.kind"),
+    *("pluralrm.models.personal.bt", "pluralrm.models.personal.lowrank", "pluralrm.models.personal.deviations"),
+    *("pluralrm.policies.sample", "pluralrm.policies.best_of_n", "pluralrm.policies.imported", "pluralrm.grading"),
+    *("pluralrm.models.controls", "pluralrm.models.judge", "pluralrm.models.served", "pluralrm.models.neural.sandbox"),
+    *("pluralrm.attack.judge", "pluralrm.attack.personal", "pluralrm.audit.gallery", "pluralrm.construct.demo"),
+    *("pluralrm.construct.context_pairs", "pluralrm.study", "pluralrm.power", "pluralrm.doctor", "pluralrm.align"),
+    *("pluralrm.serve.server", "pluralrm.serve.dialects", "pluralrm.training.rewards", "pluralrm.exchange.tracking"),
+    *("pluralrm.report", "pluralrm.retrieval", "pluralrm.testing", "pluralrm.exchange.results"),
+    *("httpx2", "httpcore2._async.connection_pool", "anyio._backends._asyncio", "truststore", "jinja2.ext"),
+    *("rich.console", "rich.table", "scipy.special", "scipy.stats", "encodings.unicode_escape", "importlib.readers"),
     *("sklearn.utils.extmath", "markdown_it", "rich.markdown", "pytest", "jinja2.sandbox", "uvicorn", "fastapi"),
-    *("bm25s", "matplotlib.backends.backend_svg"),
-    *(verb.name for verb in iter_modules(cli.__path__, "pluralrm.cli.")),
+    *("bm25s", "matplotlib.backends.backend_svg", "typer._adapters", "typer._click.decorators"),
+    *(f"pluralrm.{path.name}.{module.name}" for path in PACKAGES for module in iter_modules([path])),
 ]
 
 

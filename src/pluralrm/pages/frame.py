@@ -132,7 +132,6 @@ def settings() -> Iterator[None]:
     with mpl.rc_context(), warnings.catch_warnings():
         # A script that the layout font lacks is drawn by the reader's own fonts: the text is in the file.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        mpl.rcdefaults()
         mpl.rcParams.update(_RC)  # type: ignore[arg-type]
         yield
 
@@ -150,7 +149,8 @@ def saved(figure: Figure, kind: str, metadata: Mapping[str, None]) -> bytes:
     return file.getvalue()
 
 
-_RC: Mapping[str, object] = {
+# The backend is left as it is. Not by mpl.rcdefaults(), which first reads matplotlib's 28 style files.
+_RC: Mapping[str, object] = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"} | {
     "font.family": "DejaVu Sans",
     "font.size": SMALL,
     "svg.fonttype": "none",
