@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.annotate.judgments import answers_text, read_judgments
@@ -61,7 +61,6 @@ SAID = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(SAID, max_size=40))
 def test_whatever_is_sent_each_item_has_revisions_1_to_n_once(said: list[Submission]) -> None:
     with tempfile.TemporaryDirectory() as folder:

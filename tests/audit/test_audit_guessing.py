@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.stats import binom, binomtest
@@ -104,7 +104,6 @@ def test_relabelling_a_record_permutes_its_answers() -> None:
     assert len(seen) == math.factorial(4)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 4), st.lists(st.integers(0, 2), min_size=12, max_size=12))
 def test_ties_share_the_credit(width: int, drawn: list[int]) -> None:
     table = comparisons(pairs(3, width=width).items)

@@ -4,7 +4,7 @@ import itertools
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.audit import near
@@ -26,7 +26,6 @@ def likeness(one: str, other: str) -> float:
     return len(sequences(one) & sequences(other)) / len(both) if both else 0.0
 
 
-@settings(max_examples=200, deadline=None)
 @given(TEXTS)
 def test_the_pairs_are_those_of_comparing_all(given_texts: list[str]) -> None:
     found = near_duplicates(given_texts)
@@ -43,7 +42,6 @@ def test_the_pairs_are_those_of_comparing_all(given_texts: list[str]) -> None:
     assert all(abs(pairs_found[pair] - value) < 1e-12 for pair, value in every.items())
 
 
-@settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_the_pairs_are_the_same_in_blocks_of_a_few_sequences(given_texts: list[str]) -> None:
     whole = near_duplicates(given_texts)
@@ -54,7 +52,6 @@ def test_the_pairs_are_the_same_in_blocks_of_a_few_sequences(given_texts: list[s
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(TEXTS, st.data())
 def test_repeats_are_told_apart_by_owner(given_texts: list[str], data: st.DataObject) -> None:
     size = len(given_texts)

@@ -240,7 +240,6 @@ OWN_AND_CONTROLS = {
 }
 
 
-@settings(deadline=None, max_examples=40)
 @given(_crowds, st.sampled_from([(mine, other) for mine, some in OWN_AND_CONTROLS.items() for other in some]))
 def test_a_control_shows_as_many_for_each_item_and_nothing_of_the_same_person(
     bench: Benchmark, conditions: tuple[str, str]
@@ -312,7 +311,6 @@ _wishes = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=50)
 @given(_wishes)
 def test_lending_is_spread_as_if_the_nearest_pair_left_were_sought_each_time(
     drawn: list[tuple[int, list[int]]],

@@ -57,7 +57,6 @@ def test_bounds_are_the_mean_with_failures_wrong_and_with_failures_right(rows: l
     assert found.worst == measure(run(rows), average=average).value
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     rows_of.filter(lambda rows: 0 < sum(LOST in one.scores for one in rows) <= 2), st.sampled_from(["accuracy", "pair"])
 )

@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.card import Card
@@ -127,7 +127,6 @@ def errors_of_all(leads: "list[Score]", mended: "list[tuple[float, bool]]") -> t
     return sum(map(abs, gaps)) / items, sum(gaps) / items
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.floats(0.05, 4).flatmap(lambda x: st.sampled_from([x, -x])), min_size=3, max_size=12),
     st.lists(st.tuples(st.floats(0.5, 1), st.booleans()), min_size=1, max_size=6),

@@ -35,7 +35,6 @@ def test_prb_counts_by_hand(pairs: list[tuple[float, float]]) -> None:
     assert abs(pointwise_accuracy(chosen_scores, rejected_scores) - wins / len(pairs)) < 1e-12
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**30))
 def test_rmgap_agrees_with_a_plain_reading_on_random_tables(seed: int) -> None:
     table = _random_table(random.Random(seed))
@@ -177,7 +176,6 @@ def _kept(value: float) -> Score:
     return Verdict((value,)).scores[0]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**30))
 def test_random_scores_equal_the_pointwise_script(seed: int) -> None:
     rng = random.Random(seed)
@@ -238,7 +236,6 @@ def _judged_row(item: str, said: Sequence[str], preferred: int, **changes: objec
     return row(item, scores, preferred, votes=tuple(votes), **changes)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**30))
 def test_random_votes_equal_the_pairwise_script(seed: int) -> None:
     rng = random.Random(seed)

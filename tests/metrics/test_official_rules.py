@@ -7,7 +7,7 @@ from statistics import mean
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.benchmarks.rewardbench import PRIOR, SECTIONS
@@ -93,7 +93,6 @@ def rewardbench_rows(rng: random.Random) -> list[Row]:
     return rows
 
 
-@settings(max_examples=60, deadline=None)
 @given(SEEDS)
 def test_rewardbench_equals_a_plain_reading(seed: int) -> None:
     rows = rewardbench_rows(random.Random(seed))
@@ -217,7 +216,6 @@ def ties_table(rng: random.Random) -> list[TiesPrompt]:
     return prompts
 
 
-@settings(max_examples=120, deadline=None)
 @given(SEEDS)
 def test_ties_equal_a_plain_reading(seed: int) -> None:
     prompts = ties_table(random.Random(seed))
@@ -225,7 +223,6 @@ def test_ties_equal_a_plain_reading(seed: int) -> None:
     assert close(None if parts is None else parts.score, plain_ties(prompts))
 
 
-@settings(max_examples=60, deadline=None)
 @given(SEEDS)
 def test_rewardbench_2_equals_a_plain_reading(seed: int) -> None:
     rng = random.Random(seed)
@@ -318,7 +315,6 @@ def rm_rows(name: str, domain: str, chosen: Sequence[float], rejected: Sequence[
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(SEEDS)
 def test_rm_bench_equals_a_plain_reading(seed: int) -> None:
     rng = random.Random(seed)
@@ -380,7 +376,6 @@ def test_both_files_of_safety_are_pooled() -> None:
 # ---------------------------------------------------------------- RMB
 
 
-@settings(max_examples=60, deadline=None)
 @given(SEEDS)
 def test_rmb_equals_a_plain_reading_with_two_to_seven_losers(seed: int) -> None:
     rng = random.Random(seed)

@@ -222,7 +222,6 @@ def test_no_verdict_rests_on_a_gain_whose_adjusted_p_is_not_significant(
     assert (among.verdict, among.personalized) == ("open", False)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**20), st.floats(0.3, 0.9), st.floats(0.3, 0.9))
 def test_verdict_and_adjusted_p_never_contradict_each_other(seed: int, own: float, swapped: float) -> None:
     runs = people({"none": 0.55, "raw:10": own, "swapped:10": swapped}, users=40, items=1, seed=seed)
@@ -291,7 +290,6 @@ def test_where_no_item_failed_nothing_is_said_to_rest_on_failures() -> None:
         assert told(people(rates, users=60)).by_failing == {}
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**20), st.sampled_from(["none", "raw:10", "swapped:10"]))
 def test_failing_never_makes_a_model_personal(seed: int, where: str) -> None:
     rng = random.Random(seed)

@@ -52,7 +52,6 @@ def _wants_verbose(record: str, item: str, name: str) -> Score:
 # ------------------------------------------------------------ sensitivity
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**20))
 def test_sensitivity_is_bon_moved_to_zero_for_the_blind_and_one_for_the_perfect(seed: int) -> None:
     rng = random.Random(seed)

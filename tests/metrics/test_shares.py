@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pluralrm
@@ -84,7 +84,6 @@ TABLES = st.lists(
 WIDTHS = st.tuples(*[st.integers(2, 4)] * 4).map(lambda widths: dict(enumerate(widths)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(TABLES, WIDTHS, st.booleans())
 def test_shares_are_those_of_every_pair_one_by_one(said: list[Said], widths: dict[int, int], grouped: bool) -> None:
     groups = {person: person % 2 if grouped else person for person in range(6)}
@@ -195,7 +194,6 @@ class _ByHand:
         return float(np.where(half == 0, choices[best_of[0]], choices[best_of[1]]).mean())
 
 
-@settings(max_examples=60, deadline=None)
 @given(TABLES, WIDTHS)
 def test_floors_are_those_of_every_candidate_one_by_one(said: list[Said], widths: dict[int, int]) -> None:
     bench = _benchmark(said, widths, {person: person % 2 for person in range(6)})

@@ -70,7 +70,6 @@ def _bm25_by_hand(documents: list[list[str]], words: set[str]) -> float:
 _bags = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=9), min_size=1, max_size=5)
 
 
-@settings(max_examples=50, deadline=None)
 @given(posts=_bags, candidates=st.tuples(_bags, _bags))
 def test_bm25_equals_the_formula(posts: list[list[str]], candidates: tuple[list[list[str]], ...]) -> None:
     texts = tuple(" ".join(bag[0]) for bag in candidates)

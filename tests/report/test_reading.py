@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.audit import audit
@@ -267,7 +267,6 @@ def test_numbers_are_written_one_way(found: str, wanted: str) -> None:
 
 
 @given(st.lists(st.text("abc", min_size=1), min_size=1, max_size=9), st.integers(2, 5))
-@settings(max_examples=50)
 def test_a_list_counts_everyone(names: list[str], most: int) -> None:
     words = listed(names, most)
     if len(names) <= most:

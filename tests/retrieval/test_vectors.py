@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -126,7 +126,6 @@ def _brute(request: Request, similarity: str, balance: float) -> list[Post]:
     return picked
 
 
-@settings(deadline=None, max_examples=50)  # each example writes a folder
 @given(requests=_requests, similarity=st.sampled_from(["cosine", "dot"]), balance=st.sampled_from([1.0, 0.5]))
 def test_embedding_order_equals_brute_force(
     tmp_path_factory: pytest.TempPathFactory, requests: list[Request], similarity: str, balance: float
@@ -138,7 +137,6 @@ def test_embedding_order_equals_brute_force(
     assert balance == 1 or ranked == [_brute(request, similarity, balance) for request in requests]
 
 
-@settings(deadline=None, max_examples=50)  # each example writes a folder
 @given(requests=_requests)
 def test_neighbours_change_no_order(tmp_path_factory: pytest.TempPathFactory, requests: list[Request]) -> None:
     folder = tmp_path_factory.mktemp("alone")

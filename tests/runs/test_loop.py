@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Query, Verdict
@@ -217,7 +217,6 @@ class _Reordering:
         return (found[query.id] for query in window)
 
 
-@settings(max_examples=60, deadline=None)
 @given(deadly=st.sets(st.integers(0, 39)), size=st.integers(1, 40))
 def test_crashes_are_blamed_on_the_culprits_alone(deadly: set[int], size: int) -> None:
     queries = [Query(f"q{n}", "x" * random.Random(n).randint(1, 50), ("a", "bb")) for n in range(40)]

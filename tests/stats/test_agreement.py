@@ -5,7 +5,7 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
@@ -182,7 +182,6 @@ def tables(draw: st.DrawFn) -> list[Row]:
     return [draw(st.lists(cell, min_size=items, max_size=items)) for _ in range(raters)]
 
 
-@settings(max_examples=150, deadline=None)
 @given(rows=tables())
 def test_random_tables_with_gaps_and_ties_have_what_pairs_one_by_one_have(rows: list[Row]) -> None:
     rows = [row for row in rows if any(value is not None for value in row)]
@@ -203,7 +202,6 @@ def test_random_tables_with_gaps_and_ties_have_what_pairs_one_by_one_have(rows: 
     assert found == pytest.approx(wanted, abs=1e-9, nan_ok=True)
 
 
-@settings(max_examples=30, deadline=None)
 @given(rows=tables(), seed=st.integers(0, 5))
 def test_a_resample_has_the_coefficients_of_the_items_that_it_drew(rows: list[Row], seed: int) -> None:
     """The draws are those of the house's bootstrap, the coefficients those of a table that repeats the items."""

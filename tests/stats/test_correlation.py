@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
@@ -17,7 +17,6 @@ def _ratings(seed: int, n: int = 40):
     return x, np.round(x + 2 * rng.standard_normal(n)), [f"u{place // 2}" for place in range(n)]
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**30))
 def test_the_values_are_scipys(seed: int) -> None:
     x, y, names = _ratings(seed)
@@ -27,7 +26,6 @@ def test_the_values_are_scipys(seed: int) -> None:
     assert spearman.value == pytest.approx(scipy_stats.spearmanr(x, y).statistic, abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**30))
 def test_a_resample_is_the_correlation_of_the_drawn_items(seed: int) -> None:
     x, y, _ = _ratings(seed, 12)

@@ -52,7 +52,6 @@ def test_all_wrong_or_all_right_is_wilson_on_the_draws_of_polyas_urn(right: floa
     assert found.method == "Wilson interval, equal in all of 12 clusters, few clusters, likeness 0.15 assumed"
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=30))
 def test_what_is_assumed_lies_between_one_draw_per_user_and_one_per_item(sizes: list[int]) -> None:
     means = cluster_means([1.0] * sum(sizes), [f"u{n}" for n, size in enumerate(sizes) for _ in range(size)])
@@ -78,7 +77,6 @@ def test_one_item_per_user_is_wilsons_own_interval_but_for_one_item(hits: int) -
     assert found[1:3] == pytest.approx(wilson(hits / 50, 49, Z), abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**30))
 def test_the_variance_is_cr2_and_its_df_bell_mccaffreys(seed: int) -> None:
     values, names = _some(seed)
@@ -145,7 +143,6 @@ def test_a_user_who_asks_in_two_domains_is_still_one_draw() -> None:
 
 
 @given(st.integers(0, 2**30))
-@settings(max_examples=30, deadline=None)
 def test_the_order_of_rows_changes_no_byte(seed: int) -> None:
     values, names = _some(seed, columns=3)
     strata = [f"s{int(name[1:]) % 2}" for name in names]
@@ -172,7 +169,6 @@ def test_values_between_zero_and_one_get_students_t() -> None:
     assert found.high - found.low == pytest.approx(t[1] - t[0], rel=0.12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**30), st.integers(2, 6), st.sampled_from([0.0, 0.05, 0.5, 1.0]))
 def test_intervals_hold_their_value_and_keep_their_range(seed: int, clusters: int, rate: float) -> None:
     rng = np.random.default_rng(seed)
@@ -199,7 +195,6 @@ def test_unequal_clusters_count_for_fewer() -> None:
     assert means.fresh_items() < 0.5 * even.fresh_items()
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**30))
 def test_group_means_are_those_of_the_groups_alone(seed: int) -> None:
     values, names = _some(seed, clusters=12)

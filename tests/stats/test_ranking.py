@@ -32,14 +32,12 @@ def sides(pairs: Sequence[tuple[int, int]]):
         (ranking.weighted_kendall, scipy_stats.weightedtau),
     ],
 )
-@settings(max_examples=60, deadline=None)
 @given(tied)
 def test_correlations_are_scipys_with_ties_too(ours: ranking.Ranking, theirs: Callable[..., object], pairs) -> None:
     x, y = sides(pairs)
     assert ours(x, y)[0] == pytest.approx(theirs(x[0], y[0]).statistic, abs=1e-12)  # type: ignore[attr-defined]
 
 
-@settings(max_examples=60, deadline=None)
 @given(tied)
 def test_ndcg_is_scikit_learns_of_the_same_relevances(pairs) -> None:
     x, y = sides(pairs)
@@ -117,7 +115,6 @@ def test_regret_is_what_the_first_lacks() -> None:
     assert ranking.top_regret(x, y).tolist() == [2.0, 1.0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(tied)
 def test_agreement_counts_pairs(pairs) -> None:
     x, y = sides(pairs)

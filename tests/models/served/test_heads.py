@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Post, Query, UserView
@@ -55,7 +55,6 @@ def test_it_keeps_the_promises_of_a_reward_model(sound: ServedHead) -> None:
 texts = st.lists(st.text(max_size=15) | st.sampled_from([*SPECIALS, "<", "|>", "</"]), max_size=4).map("".join)
 
 
-@settings(max_examples=60, deadline=None)
 @given(prompt=texts, answers=st.lists(texts, min_size=1, max_size=3))
 def test_every_text_is_scored_as_it_is_or_fails_by_name(sound: ServedHead, prompt: str, answers: list[str]) -> None:
     query = Query("q", prompt, tuple(answers))
@@ -322,7 +321,6 @@ def test_a_second_model_asks_for_no_score_and_no_length_again(tmp_path: Path) ->
         assert again.tally.kept > 0
 
 
-@settings(max_examples=40, deadline=None)
 @given(texts=st.lists(st.text(max_size=12), min_size=2, max_size=2, unique=True), other=st.sampled_from(DIALECTS))
 def test_no_two_texts_share_a_question(texts: list[str], other: str) -> None:
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.training.settings import KlEstimator
@@ -54,7 +54,6 @@ def close(found: list[list[float]], wanted: list[list[float]]) -> None:
     assert [*chain(*found)] == pytest.approx([*chain(*wanted)], abs=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
 @given(CASES, st.sampled_from([1.0, 0.9]), st.sampled_from([1.0, 0.95, 0.0]))
 def test_advantages_and_returns(case: tuple[int, int, int], discount: float, decay: float) -> None:
     import torch
@@ -74,7 +73,6 @@ def test_advantages_and_returns(case: tuple[int, int, int], discount: float, dec
     assert found.returns[~drawn.mask].eq(0).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(CASES)
 def test_whitening_is_over_the_tokens_that_are_learned_from(case: tuple[int, int, int]) -> None:
     import torch
@@ -92,7 +90,6 @@ def test_whitening_is_over_the_tokens_that_are_learned_from(case: tuple[int, int
         close([row for row, keep in zip(drawn.flat(found), drawn.kept, strict=True) if keep], kept)
 
 
-@settings(max_examples=60, deadline=None)
 @given(CASES, st.sampled_from([0.1, 0.2, 0.4]))
 def test_the_losses_of_policy_and_value(case: tuple[int, int, int], clip: float) -> None:
     import torch
