@@ -150,7 +150,7 @@ def saved(figure: Figure, kind: str, metadata: Mapping[str, None]) -> bytes:
 
 
 # The backend is left as it is. Not by mpl.rcdefaults(), which first reads matplotlib's 28 style files.
-_RC: Mapping[str, object] = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"} | {
+_RC: Mapping[str, object] = {str(name): value for name, value in mpl.rcParamsDefault.items() if name != "backend"} | {
     "font.family": "DejaVu Sans",
     "font.size": SMALL,
     "svg.fonttype": "none",
