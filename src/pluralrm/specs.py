@@ -61,6 +61,11 @@ class Spec:
         return number
 
 
+def asks_target(spec: Spec) -> tuple[str, ...]:
+    """Return the chat model that is a spec's target."""
+    return (spec.target,)
+
+
 def whole_number(text: str, name: str, *, least: int) -> int:
     """Return `text` as an integer, or raise a SpecError that says what was wanted."""
     try:

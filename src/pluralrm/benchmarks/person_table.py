@@ -171,7 +171,9 @@ class TableReader:
         number = _number(label) if not self.columns.options else None
         if number is not None and not math.isfinite(number):
             raise location.refuse(self.columns.label, found=describe(label), wanted="a finite number, or a choice")
-        self._check_kind(number is not None, label, location)
+        if self.is_rated is not None and self.is_rated != (number is not None):  # the first row decides
+            kind = "a number" if self.is_rated else "a choice"
+            raise location.refuse(self.columns.label, found=describe(label), wanted=f"{kind}, as in the other rows")
         domain = row.optional(self.columns.domain) or source or "all"
         tags = {name: value for name in self.columns.tags if (value := row.optional(name))}
         prompt, text = row.optional(self.columns.prompt), row.optional(self.columns.text)
@@ -194,12 +196,6 @@ class TableReader:
         for name in raw.keys() - self.columns.names:
             self.dirt.ignore(str(name))
         self.dirt.hold(raw, location)
-
-    def _check_kind(self, is_number: bool, label: str, location: Place) -> None:
-        """Raise where numbers and choices are mixed: the first row decides."""
-        if self.is_rated is not None and self.is_rated != is_number:
-            kind = "a number" if self.is_rated else "a choice"
-            raise location.refuse(self.columns.label, found=describe(label), wanted=f"{kind}, as in the other rows")
 
     def _traits(self, person: str, row: "_Row", location: Place) -> Mapping[str, str]:
         traits = {name: value for name in self.columns.traits if (value := row.optional(name))}

@@ -160,7 +160,9 @@ def read_items(sources: Sequence[Source], seed: int, dirt: Dirt, *, original: bo
 
 
 def _items(row: RecordRow, location: Place, seed: int, dirt: Dirt, *, original: bool) -> Iterator[Item]:
-    _check_responses(row, location)
+    if (twice := repeated([response.key for response in row.responses])) is not None:
+        actual = f"{describe(row.responses[twice].key)} again"
+        raise location.refuse(f"responses[{twice}].key", found=actual, wanted="a key of its own")
     groups = [number if group.group is None else group.group for number, group in enumerate(row.prompt_groups, 1)]
     _check_groups(row, groups, location)
     styles = _styles(row, location, dirt)
@@ -193,12 +195,6 @@ def _roles(group: GroupRow) -> list[str]:
     """Return the role of each prompt: the first is the base where no prompt says its role."""
     roles = [prompt.role for prompt in group.prompts]
     return ["base", "rewrite", "rewrite"] if roles == [None] * len(roles) else [str(role) for role in roles]
-
-
-def _check_responses(row: RecordRow, location: Place) -> None:
-    if (twice := repeated([response.key for response in row.responses])) is not None:
-        actual = f"{describe(row.responses[twice].key)} again"
-        raise location.refuse(f"responses[{twice}].key", found=actual, wanted="a key of its own")
 
 
 def _check_groups(row: RecordRow, numbers: Sequence[int], location: Place) -> None:

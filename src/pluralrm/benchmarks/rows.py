@@ -413,7 +413,8 @@ def _parquet_rows(stream: BinaryIO, file: str, refuse: Refuse) -> Iterator[tuple
     number = 0
     try:
         with ParquetFile(stream) as parquet:
-            _check_columns(parquet.schema_arrow.names, file)
+            if len(set(parquet.schema_arrow.names)) < len(parquet.schema_arrow.names):
+                raise BenchmarkError(f"{visible(file)}: found two columns of one name, wanted each once")
             for batch in parquet.iter_batches(batch_size=_BATCH):
                 for index in range(batch.num_rows):
                     number += 1
@@ -426,11 +427,6 @@ def _parquet_rows(stream: BinaryIO, file: str, refuse: Refuse) -> Iterator[tuple
                         yield location, row
     except (ArrowException, OSError) as exc:
         raise BenchmarkError(f"{visible(file)}: not a whole Parquet file: {shortened(str(exc), 200)}") from exc
-
-
-def _check_columns(names: Sequence[str], file: str) -> None:
-    if len(set(names)) < len(names):
-        raise BenchmarkError(f"{visible(file)}: found two columns of one name, wanted each once")
 
 
 def _parquet_row(batch: "pa.RecordBatch", location: Place) -> Mapping[str, object]:
@@ -482,7 +478,9 @@ def shortened(text: str, most: int = _SHOWN) -> str:
 def describe(value: object) -> str:
     """Return a few words for a value in a row: its kind, or the value where that is short."""
     if isinstance(value, str):
-        return _describe_text(value)
+        if not value:
+            return "an empty text"
+        return f"'{shortened(value)}'" if value.strip() else "only white space"
     if isinstance(value, bool | None):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
@@ -490,9 +488,3 @@ def describe(value: object) -> str:
     if isinstance(value, list):
         return f"a list of {len(value)}"
     return "an object" if isinstance(value, dict) else f"a {type(value).__name__}"
-
-
-def _describe_text(text: str) -> str:
-    if not text:
-        return "an empty text"
-    return f"'{shortened(text)}'" if text.strip() else "only white space"

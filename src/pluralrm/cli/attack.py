@@ -19,10 +19,9 @@ from pluralrm.cli.attack_checks import (
     print_trust,
 )
 from pluralrm.cli.progress import INCOMPLETE, GridDisplay, interruptible, note_asked
-from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, table, with_interval
+from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, rate, table, with_interval
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, SpecError, together
 from pluralrm.progress import JobStep, size_of
-from pluralrm.text import estimated
 
 if TYPE_CHECKING:
     from pluralrm.attack import Effect, Robustness
@@ -71,11 +70,14 @@ def _row(effect: "Effect") -> list[str]:
     change = _signed(effect.change) + "*" * effect.shown
     newly = effect.newly_failed
     failed = str(round(newly.value * newly.n)) if newly else "0"
-    return [effect.attack.name, _rate(effect.before), _rate(effect.after), change, _signed(effect.beyond), failed]
-
-
-def _rate(estimate: "Estimate | None") -> str:
-    return estimated(estimate and estimate.value)
+    return [
+        effect.attack.name,
+        rate(effect.before),
+        rate(effect.after),
+        change,
+        _signed(effect.beyond),
+        failed,
+    ]
 
 
 def _signed(estimate: "Estimate | None") -> str:

@@ -1,6 +1,6 @@
 """`pluralrm audit`: is a benchmark itself sound? `pluralrm share`: how much of its preferences is personal?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -85,7 +85,9 @@ def audit(
     if out is not None:
         check_place(out)
     if gallery is not None:
-        _alone({"BENCH": benchmark, "--against": against, "--judge": judge, "--embed": embed})
+        options = {"BENCH": benchmark, "--against": against, "--judge": judge, "--embed": embed}
+        if beside := [name for name, value in options.items() if value]:
+            raise SpecError(f"--gallery and {beside[0]}: wanted one of them; a judge stands in the file (judge = ...)")
         _gallery(gallery, runs, out, seed, served, form)
         return
     if not benchmark:
@@ -115,12 +117,6 @@ def _exit(result: "Audit", judged: "Run | None", appraisal: "Appraisal | None") 
         raise typer.Exit(INCOMPLETE)
     if result.leaks:
         raise typer.Exit(1)
-
-
-def _alone(options: Mapping[str, object]) -> None:
-    """Raise where an option stands beside --gallery that is about a single benchmark."""
-    if beside := [name for name, value in options.items() if value]:
-        raise SpecError(f"--gallery and {beside[0]}: wanted one of them; a judge stands in the file (judge = ...)")
 
 
 def _gallery(file: Path, runs: Path, out: Path | None, seed: int, served: ServerOptions, form: TableFormat) -> None:
@@ -236,7 +232,9 @@ def _print(result: "Audit") -> None:
     _paragraph(result.verdict, "red" if result.leaks else "")
     _paragraph(result.limits)
     _print_probes(result)
-    _print_findings(result)
+    console().print("\nOther findings", style="bold")
+    for finding in result.findings:
+        _paragraph(f"{finding.status}: {finding.topic}: {finding.found}", _STYLES.get(finding.status, ""))
 
 
 def _print_probes(result: "Audit") -> None:
@@ -260,12 +258,6 @@ def _print_probes(result: "Audit") -> None:
         if probe.detail and (probe.flaw or probe.compares):
             _paragraph(f"{probe.name} ({probe.reads}): {probe.detail}", _STYLES.get(probe.verdict, ""))
     _paragraph(reading(result), "dim")
-
-
-def _print_findings(result: "Audit") -> None:
-    console().print("\nOther findings", style="bold")
-    for finding in result.findings:
-        _paragraph(f"{finding.status}: {finding.topic}: {finding.found}", _STYLES.get(finding.status, ""))
 
 
 def _paragraph(text: str, style: str = "") -> None:

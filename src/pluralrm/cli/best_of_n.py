@@ -78,7 +78,8 @@ def best_of_n(
     from pluralrm.stats.best_of import check_ks, powers_of_two
 
     form = output_format(form, as_json=as_json)
-    _check_picture(picture)
+    if picture is not None and picture.suffix not in {".svg", ".pdf"}:
+        raise SpecError(f"--figure {picture}: found {picture.suffix or 'no ending'!r}, wanted a name in .svg or .pdf")
     if dry_run and not grader:
         raise SpecError("--dry-run needs -g GRADER: what grading takes depends on who grades")
     settings = served.settings()
@@ -115,11 +116,6 @@ class _GradedBy(NamedTuple):
 
     spec: str
     folder: Path
-
-
-def _check_picture(picture: Path | None) -> None:
-    if picture is not None and picture.suffix not in {".svg", ".pdf"}:
-        raise SpecError(f"--figure {picture}: found {picture.suffix or 'no ending'!r}, wanted a name in .svg or .pdf")
 
 
 def _allowed(

@@ -169,7 +169,10 @@ def show(
     funnel = funnel_of(manifest, lines)
     rows = list(_rejected(manifest, lines))
     if rejected:
-        rows = _of_reason(rows, rejected)
+        reasons = {row[1] for row in rows}
+        if rejected not in reasons:
+            raise RunError(f"--rejected {rejected}: no record was rejected for that.{did_you_mean(rejected, reasons)}")
+        rows = [row for row in rows if row[1] == rejected]
     if as_json:
         keys = ("stage", "reason", "id", "detail", "attempts")
         records = [dict(zip(keys, row, strict=True)) for row in rows]
@@ -179,7 +182,10 @@ def show(
     if rejected:
         _print_all(rows)
     elif rows:
-        _print_examples(rows)
+        console().print("\nOne of each", style="bold")
+        first = {row[:2]: row for row in reversed(rows)}
+        for stage, reason, name, detail, _ in sorted(first.values()):
+            print_wrapped(f"{stage}: {reason}: {name}{f': {detail}' * bool(detail)}", first="  ", indent="    ")
 
 
 Gone = tuple[str, str, str, str, int]
@@ -191,20 +197,6 @@ def _rejected(manifest: "BuildManifest", lines: "Sequence[Mapping[str, DecisionL
         for line in sorted(decided.values(), key=lambda line: (line.reason, line.id)):
             if line.kept is None:
                 yield stage.name, line.reason, line.id, line.detail, line.attempts
-
-
-def _of_reason(rows: Sequence[Gone], reason: str) -> list[Gone]:
-    reasons = {row[1] for row in rows}
-    if reason not in reasons:
-        raise RunError(f"--rejected {reason}: no record was rejected for that.{did_you_mean(reason, reasons)}")
-    return [row for row in rows if row[1] == reason]
-
-
-def _print_examples(rows: Sequence[Gone]) -> None:
-    console().print("\nOne of each", style="bold")
-    first = {row[:2]: row for row in reversed(rows)}
-    for stage, reason, name, detail, _ in sorted(first.values()):
-        print_wrapped(f"{stage}: {reason}: {name}{f': {detail}' * bool(detail)}", first="  ", indent="    ")
 
 
 def _print_all(rows: Sequence[Gone]) -> None:

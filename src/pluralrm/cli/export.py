@@ -165,7 +165,10 @@ def table(
     from pluralrm.text import records_text
 
     chosen = form or _ENDINGS.get(out.suffix if out else "", TableFile.CSV)
-    _check_target(out, chosen, force=force)
+    if out is None and chosen is TableFile.PARQUET:
+        raise SpecError("--format parquet is no text; name a file with -o FILE.parquet")
+    if out is not None and out.exists() and not force:
+        raise RunError(f"{out}: is there already; name another file with -o, or pass --force")
     if plural and (by or every):
         raise SpecError("--plural has a row per model; leave out --by and --all")
     runs, view = with_rows(load_runs(paths), by), View(seed=seed, ties=ties.rule)
@@ -183,14 +186,6 @@ def table(
             return
         replace_file(out, text)
     note(f"{out}: {counted(len(runs), 'run')} as {chosen.value}")
-
-
-def _check_target(out: Path | None, form: TableFile, *, force: bool) -> None:
-    """Raise before anything is computed where the table cannot be written."""
-    if out is None and form is TableFile.PARQUET:
-        raise SpecError("--format parquet is no text; name a file with -o FILE.parquet")
-    if out is not None and out.exists() and not force:
-        raise RunError(f"{out}: is there already; name another file with -o, or pass --force")
 
 
 # ---------------------------------------------------------------- onto the hub

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pluralrm.cli.options import TEXT_FORMS, TableFormat
 from pluralrm.cli.progress import ProgressDisplay
-from pluralrm.cli.terminal import Kind, clean, console, note, print_legend, print_wrapped, table
-from pluralrm.text import TextForm, bounds, counted, estimated, flat, listed, points, records_text
+from pluralrm.cli.terminal import Kind, clean, console, note, print_legend, print_wrapped, rate, table
+from pluralrm.text import TextForm, bounds, counted, flat, listed, points, records_text
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Role, Run, Ties
@@ -203,8 +203,8 @@ def _row(row: "OverviewRow", label: str, overview: "Overview", width: int) -> li
     if _wide(overview):
         cells[1:1] = [row.condition]
     if personal is not None:
-        cells += [_share(personal.accuracy.get(role)) for role in (*_ROLES, *_groups(overview))]
-        cells.append(_share(personal.numbers["gap_closed"]))
+        cells += [rate(personal.accuracy.get(role)) for role in (*_ROLES, *_groups(overview))]
+        cells.append(rate(personal.numbers["gap_closed"]))
     return [*cells, *[""] * width][:width]
 
 
@@ -221,10 +221,6 @@ def _interval(estimate: "Estimate", cells: int) -> str:
     if estimate.low is None or estimate.high is None:
         return "fixed"
     return f"[{100 * estimate.low:{cells or 1}.0f}, {100 * estimate.high:{max(cells - 1, 1)}.0f}]"
-
-
-def _share(estimate: "Estimate | None") -> str:
-    return estimated(estimate and estimate.value)
 
 
 # ---------------------------------------------------------------- below the table

@@ -3,8 +3,18 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table, with_interval
-from pluralrm.text import estimated, points
+from pluralrm.cli.terminal import (
+    Kind,
+    console,
+    note,
+    percent,
+    print_legend,
+    print_wrapped,
+    rate,
+    table,
+    with_interval,
+)
+from pluralrm.text import points
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Role, Run
@@ -180,9 +190,9 @@ def _behind(result: "Personalization", roles: "Sequence[Role]") -> list[str]:
     p = result.p_adjusted
     return [
         result.model,
-        *(_share(result.accuracy.get(role)) for role in roles),
-        _share(result.numbers["gap_closed"]),
-        _share(result.numbers["swap_sensitivity"]),
+        *(rate(result.accuracy.get(role)) for role in roles),
+        rate(result.numbers["gap_closed"]),
+        rate(result.numbers["swap_sensitivity"]),
         "–" if p is None else "<.001" if p < 0.001 else f"{p:.3f}",
     ]
 
@@ -282,7 +292,7 @@ def _habits(prompt_uses: "Sequence[PromptUse]") -> list[str]:
     lines, without = [], []
     for use in prompt_uses:
         favoured = [pick for pick in use.picks if pick.favoured][:3]
-        levels = (f"{pick.level} {_share(pick.picked)} (offered {_share(pick.offered)})" for pick in favoured)
+        levels = (f"{pick.level} {rate(pick.picked)} (offered {rate(pick.offered)})" for pick in favoured)
         if favoured:
             lines.append(f"{use.model} under {use.condition} picks, per cent: {', '.join(levels)}.")
         elif use.picks:
@@ -295,10 +305,6 @@ def _habits(prompt_uses: "Sequence[PromptUse]") -> list[str]:
 def _points(estimate: "Estimate | None") -> str:
     """Return `+12.3 [4.5, 20.1]` in points, or why there is no interval; a dash where there is no number."""
     return "–" if estimate is None else with_interval(points(estimate), estimate)
-
-
-def _share(estimate: "Estimate | None") -> str:
-    return estimated(estimate and estimate.value)
 
 
 def _title(text: str) -> None:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from pluralrm.errors import PluralrmError, RunError
-from pluralrm.text import bounds
+from pluralrm.text import bounds, estimated
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, ConsoleRenderable
@@ -270,6 +270,11 @@ def paragraph(text: str, *, first: str = "", indent: str = "    ") -> str:
 def percent(estimate: "Estimate") -> str:
     """Return `61.7 [44.0, 77.1]` in per cent, or the value and why it has no interval."""
     return with_interval(f"{100 * estimate.value:.1f}", estimate)
+
+
+def rate(estimate: "Estimate | None") -> str:
+    """Return `61.7` in per cent, without the interval; a dash for None."""
+    return estimated(estimate and estimate.value)
 
 
 def with_interval(value: str, estimate: "Estimate") -> str:

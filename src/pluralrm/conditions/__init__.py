@@ -32,7 +32,7 @@ from pluralrm.errors import ConditionError, SpecError, check_type, did_you_mean
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.plugin import Maker, Wanted, asks_of, find, read_reveals
 from pluralrm.retrieval import RANKING_KEYS, Ranking, parse_ranking
-from pluralrm.specs import Form, Spec, parse, whole_number
+from pluralrm.specs import Form, Spec, asks_target, parse, whole_number
 
 if TYPE_CHECKING:
     from pluralrm.http import Settings
@@ -313,10 +313,6 @@ def _is_label(pair: ContextPair, item: Item) -> bool:
 # ---------------------------------------------------------------- the table
 
 
-def _asks_target(spec: Spec) -> tuple[str, ...]:
-    return (spec.target,)
-
-
 def _notes(spec: Spec, means: ConditionMeans) -> Condition:
     from pluralrm.conditions.notes import open_notes
 
@@ -394,14 +390,14 @@ KINDS: Mapping[str, ConditionKind] = {
         Form("required", (*RANKING_KEYS, *_WRITER), example="persona:MODEL,url=URL"),
         "persona:MODEL,url=URL[,k=K][,by=...][,of=swapped], a profile that a chat model writes from the user's K posts",
         _shows_notes,
-        asks=_asks_target,
+        asks=asks_target,
     ),
     "planner": ConditionKind(
         _notes,
         Form("required", (*RANKING_KEYS, *_WRITER), example="planner:MODEL,url=URL"),
         "planner:MODEL,url=URL[,k=K][,by=...][,of=swapped], the aspects that a chat model expects the user to look for",
         _shows_notes,
-        asks=_asks_target,
+        asks=asks_target,
     ),
     "oracle": ConditionKind(
         lambda _spec, _means: Rubric(), Form(), "the rubric itself: the upper control, no result", _shows_rubric

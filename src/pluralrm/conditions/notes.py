@@ -36,7 +36,7 @@ from pluralrm.folders import default_cache
 from pluralrm.http import Settings, Tally
 from pluralrm.retrieval import RANKING_KEYS, parse_ranking
 from pluralrm.specs import Form, Spec, parse
-from pluralrm.templates import load_template
+from pluralrm.templates import keeping, load_template
 
 # ---------------------------------------------------------------- what a model wrote
 
@@ -265,13 +265,8 @@ class Notes:
     def _prepared(self, written: WrittenQuery) -> PreparedQuery:
         query, notes, exchanges = written
         if isinstance(notes, Failure):
-            return PreparedQuery(_with(query, 0), notes, exchanges)
-        return PreparedQuery(replace(_with(query, self.beside), notes=notes), exchanges=exchanges)
-
-
-def _with(query: Query, posts: int) -> Query:
-    """Return the query with so many of its posts."""
-    return query if query.user is None else replace(query, user=replace(query.user, posts=query.user.posts[:posts]))
+            return PreparedQuery(keeping(query, 0), notes, exchanges)
+        return PreparedQuery(replace(keeping(query, self.beside), notes=notes), exchanges=exchanges)
 
 
 # ---------------------------------------------------------------- from a spec to a condition
@@ -367,7 +362,8 @@ def planner_rows(benchmark: Benchmark, planner: str) -> tuple[list[PlannerRow], 
         raise BenchmarkError(f"{benchmark.card.name}: found no item with posts and rubric, wanted at least one")
     rows, unreadable = [], []
     for item, prompt in zip(items, _prompts(benchmark, items, planner), strict=True):
-        completion = _completion(item)
+        titles = item.oracle.aspects if item.oracle else ()
+        completion = "\n".join(f"- {' '.join(each.aspect.split())}" for each in titles)
         if isinstance(aspects(completion), Failure):
             unreadable.append(item.id)
         else:
@@ -383,11 +379,6 @@ def _prompts(benchmark: Benchmark, items: Sequence[Item], planner: str) -> Itera
     if reason := notes.unsupported(benchmark):
         raise ConditionError(reason)
     return (prepared.exchanges[0].sent for prepared in notes.prepared(benchmark, items))
-
-
-def _completion(item: Item) -> str:
-    titles = item.oracle.aspects if item.oracle else ()
-    return "\n".join(f"- {' '.join(each.aspect.split())}" for each in titles)
 
 
 def _turn(role: str, content: str) -> dict[str, str]:

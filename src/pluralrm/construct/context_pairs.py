@@ -128,7 +128,8 @@ def write_pairs(
     users = list({user.id: user for user in bench.users_before if user.posts}.values())[:limit]
     if not users:
         raise BenchmarkError(f"{bench.card.name}: found no user with posts, wanted at least one to write from")
-    _check_name(out)
+    if out.suffix != ".jsonl":
+        raise RunError(f"{out}: found a file of type {out.suffix!r}, wanted .jsonl, to be read as a benchmark")
     if shard is None:
         with held(out, _busy(out)):
             return _written(bench, users, (name, writer), out, progress=progress)
@@ -140,11 +141,6 @@ def write_pairs(
         (folder.path / _LINES).touch()
         own = [user for user in users if user.id in mine]
         return _written(bench, own, (name, writer), folder.path / _LINES, progress=progress)
-
-
-def _check_name(out: Path) -> None:
-    if out.suffix != ".jsonl":
-        raise RunError(f"{out}: found a file of type {out.suffix!r}, wanted .jsonl, to be read as a benchmark")
 
 
 def _busy(out: Path) -> RunError:

@@ -12,7 +12,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -32,6 +31,7 @@ from pluralrm.core import Benchmark
 from pluralrm.errors import RunError
 from pluralrm.files import write_parquet
 from pluralrm.folders import file_hash
+from pluralrm.grading.truth import version_of
 from pluralrm.templates import Template
 from pluralrm.text import visible
 
@@ -214,14 +214,7 @@ def _stage(stage: Stage | Sieve) -> dict[str, object]:
 def _versions(packages: Sequence[str]) -> dict[str, str]:
     shaping = [*_SHAPING, *packages, *(["pyarrow"] if has_parquet() else [])]
     python = ".".join(platform.python_version_tuple()[:2])
-    return {"pluralrm": __version__, "python": python, **{name: _version(name) for name in sorted(set(shaping))}}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+    return {"pluralrm": __version__, "python": python, **{name: version_of(name) for name in sorted(set(shaping))}}
 
 
 _ACTIVE = re.compile(r"([\\`*_{}\[\]|~$#!])")
@@ -443,7 +436,10 @@ def _released(built: Built, editions: Sequence[Edition], about: About, *, accept
             if path.name != "audit":
                 shutil.rmtree(path)
     else:
-        _write_cards(fresh, built, written, about)
+        card = card_of(built, written, about)
+        _write_json(fresh / "card.json", card)
+        (fresh / "README.md").write_text(readme(built, written, about, card), encoding="utf-8")
+        (fresh / "funnel.svg").write_text(funnel_figure(built.funnel), encoding="utf-8")
     path = _replaced(fresh, built.folder / (_WITHHELD if withheld else _RELEASE))
     if not withheld:
         shutil.rmtree(built.folder / _WITHHELD, ignore_errors=True)
@@ -457,13 +453,6 @@ def _write_audits(folder: Path, written: Sequence[WrittenEdition]) -> None:
         _write_json(folder / "audit" / f"{copy.edition.name}.json", copy.audit.to_json())
         page = audit_page(copy.audit)
         (folder / "audit" / f"{copy.edition.name}.html").write_text(page, encoding="utf-8")
-
-
-def _write_cards(folder: Path, built: Built, written: Sequence[WrittenEdition], about: About) -> None:
-    card = card_of(built, written, about)
-    _write_json(folder / "card.json", card)
-    (folder / "README.md").write_text(readme(built, written, about, card), encoding="utf-8")
-    (folder / "funnel.svg").write_text(funnel_figure(built.funnel), encoding="utf-8")
 
 
 def funnel_figure(funnel: Funnel) -> str:

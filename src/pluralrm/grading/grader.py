@@ -255,11 +255,11 @@ def _graded(item: Item, text: str, calls: Sequence[ChatCall[Points]]) -> Graded:
     answers: list[Points] = [outcome for outcome in outcomes if not (outcome is None or isinstance(outcome, Failure))]
     points = [point for several in answers for point in several]
     # One that may yet be mended goes first: the answer stays open, and an outage becomes no grade.
-    grade: Grade = min(failures, key=lambda failure: failure.kind not in OPEN_KINDS, default=_share(points))
+    grade: Grade = min(failures, key=lambda failure: failure.kind not in OPEN_KINDS, default=share(points))
     replies = tuple(turn.reply.text for call in calls for turn in call.turns)
     return Graded(item.id, text, grade, () if failures else tuple(points), replies)
 
 
-def _share(points: list[int]) -> float:
-    """Return the sum of the points over the most that there could be."""
-    return sum(points) / (MOST * len(points)) if points else 0.0  # no point: then there is a failure
+def share(points: Sequence[int]) -> float:
+    """Return the sum of the points over the most that there could be; 0 where nothing was given."""
+    return sum(points) / (MOST * len(points)) if points else 0.0

@@ -170,7 +170,7 @@ class ValidatorGrader:
 def open_validator(spec: Spec) -> ValidatorGrader:
     """Return the grader of `math`, `code`, `math:FILE` or `code:FILE`."""
     kind: Kind = "math" if spec.kind == "math" else "code"
-    facts = {"validator": kind, "math-verify": _version("math-verify")} if kind == "math" else {"validator": kind}
+    facts = {"validator": kind, "math-verify": version_of("math-verify")} if kind == "math" else {"validator": kind}
     if not spec.target:
         return ValidatorGrader(kind, str(spec), facts)
     file = Path(spec.target)
@@ -204,7 +204,8 @@ def _read(file: Path) -> dict[str, Oracle]:
     return rubrics
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Return the version of a package, or that it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -27,7 +27,7 @@ from operator import attrgetter
 from pluralrm.conditions import read_condition, role_of_spec
 from pluralrm.core import OTHERS, OWN, ConditionRole, Reveals, Role, Run
 from pluralrm.errors import MetricError
-from pluralrm.metrics.comparison import RunItems, items_of, unmatched_items
+from pluralrm.metrics.comparison import RunItems, items_of, name_run, unmatched_items
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.units import once
 
@@ -87,11 +87,6 @@ def roles(runs: Sequence[Run], *, unfinished: bool = False) -> list[Roles]:
 def declared(run: Run) -> ConditionRole:
     """Return the role that the run's condition declared when it was made, or that its spec declares today."""
     return run.condition_role or role_of_spec(run.condition)
-
-
-def name(run: Run) -> str:
-    """Return how messages call a run."""
-    return f"{run.model} under {run.condition}"
 
 
 def _roles(own: Run, siblings: Sequence[Run]) -> Roles:
@@ -253,22 +248,24 @@ def _check(runs: Sequence[Run], unfinished: bool) -> None:
     for run in runs:
         if run.benchmark_hash != runs[0].benchmark_hash:
             raise MetricError(
-                f"{name(runs[0])} is on {runs[0].benchmark} ({runs[0].benchmark_hash[:8]}), {name(run)} on "
+                f"{name_run(runs[0])} is on {runs[0].benchmark} ({runs[0].benchmark_hash[:8]}), {name_run(run)} on "
                 f"{run.benchmark} ({run.benchmark_hash[:8]}). Personalization compares runs on one benchmark content."
             )
         if not unfinished and (state := remark(run)):
-            raise MetricError(f"{name(run)} is {state}. Resume it: the same items must stand under every condition.")
+            raise MetricError(
+                f"{name_run(run)} is {state}. Resume it: the same items must stand under every condition."
+            )
         if not run.rows:
-            raise MetricError(f"{name(run)} has no rows yet. Resume it, or leave it out.")
+            raise MetricError(f"{name_run(run)} has no rows yet. Resume it, or leave it out.")
         first = seen.setdefault((run.model, run.condition), run)
         if first is not run:
-            raise MetricError(f"{name(run)} is there twice ({first.path!r}, {run.path!r}); leave one out.")
+            raise MetricError(f"{name_run(run)} is there twice ({first.path!r}, {run.path!r}); leave one out.")
 
 
 def _same_items(own: Run, other: Run) -> None:
     if unmatched := unmatched_items(own, other):
         raise MetricError(
-            f"{name(own)} and {name(other)} differ in {len(unmatched):,} items: "
+            f"{name_run(own)} and {name_run(other)} differ in {len(unmatched):,} items: "
             f"{', '.join(map(repr, unmatched[:3]))}{', ...' * (len(unmatched) > 3)}. Score both on the same items."
         )
 

@@ -11,7 +11,7 @@ from pluralrm.benchmarks import KINDS as BENCHMARKS
 from pluralrm.core import Benchmark, Condition, Reveals, RewardModel
 from pluralrm.errors import MissingExtraError, SpecError, check_type, did_you_mean
 from pluralrm.plugin import FORM as PLUGIN
-from pluralrm.specs import Form, Spec, parse
+from pluralrm.specs import Form, Spec, asks_target, parse
 
 if TYPE_CHECKING:
     from pluralrm.http import Settings
@@ -104,10 +104,6 @@ def _judge_rates(spec: Spec) -> bool:
     return spec.options.get("style") == "pointwise"
 
 
-def _asks_target(spec: Spec) -> tuple[str, ...]:
-    return (spec.target,)
-
-
 def _said_asks(spec: Spec) -> tuple[str, ...]:
     from pluralrm.models import declarations
 
@@ -185,7 +181,7 @@ KINDS: Mapping[str, ModelKind] = {
         scale=_judge_scale,
         served=True,
         relative=_judge_relative,
-        asks=_asks_target,
+        asks=asks_target,
         target_name="model",
         alone="style=pointwise scores each answer by itself",
         rates=_judge_rates,
@@ -198,7 +194,7 @@ KINDS: Mapping[str, ModelKind] = {
         served=True,
         adaptive=True,
         relative=True,
-        asks=_asks_target,
+        asks=asks_target,
         target_name="model",
     ),
     "summary": ModelKind(
@@ -209,7 +205,7 @@ KINDS: Mapping[str, ModelKind] = {
         served=True,
         adaptive=True,
         relative=True,
-        asks=_asks_target,
+        asks=asks_target,
         target_name="model",
     ),
     "vllm": _served("vllm:URL, a reward head that vLLM serves, as its raw number", *_TOKENS),

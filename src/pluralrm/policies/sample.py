@@ -25,7 +25,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.conditions.notes import PreparedQuery, Preparing
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Identified, Item
 from pluralrm.digests import digest_list
-from pluralrm.errors import BenchmarkError, ConditionError, ModelError, PoolError, ServiceError, did_you_mean
+from pluralrm.errors import ConditionError, ModelError, PoolError, ServiceError
 from pluralrm.files import replace_file
 from pluralrm.http import DryRun, Requests, Settings
 from pluralrm.journal import LockedFolder, provenance
@@ -49,6 +49,7 @@ from pluralrm.policies.pool import (
 )
 from pluralrm.progress import Shown
 from pluralrm.runs import Progress
+from pluralrm.runs.loop import check_selection
 from pluralrm.runs.records import benchmark_facts, benchmark_record, item_in, keyed_lines
 from pluralrm.runs.usage import Account, summed
 from pluralrm.runs.verdicts import prepared
@@ -219,12 +220,7 @@ def _opened(policy: Policy | str, condition: Condition | str, settings: Settings
 
 def _selected(benchmark: Benchmark, condition: Condition, domains: Sequence[str], limit: int | None) -> list[Item]:
     """Return the items to answer, or raise the error that names why there are none."""
-    for domain in domains:
-        if domain not in benchmark.domains:
-            hint = did_you_mean(domain, benchmark.domains)
-            raise BenchmarkError(f"{benchmark.card.name} has no domain {domain!r}.{hint}")
-    if limit is not None and limit < 1:
-        raise BenchmarkError(f"limit is {limit}; wanted at least 1")
+    check_selection(benchmark, domains, limit)
     if (reason := condition.unsupported(benchmark)) is not None:
         raise ConditionError(reason)
     return benchmark.select(domains=domains, limit=limit)

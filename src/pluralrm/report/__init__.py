@@ -83,7 +83,10 @@ def build_report(
     every = sections(sources, seed=seed)
     if not every:
         raise MetricError("none of the runs has a row yet; score something first.")
-    audits = _audits(beside.audits, sources)
+    hashes = {source.run.benchmark_hash for source in sources}
+    if strange := [audit.benchmark for audit in beside.audits if audit.content_hash not in hashes]:
+        raise MetricError(f"audited {', '.join(strange)}, but no run is on that content; name the runs' own benchmark.")
+    audits = {audit.content_hash: audit for audit in beside.audits}
     people = humans(beside.people, [section.runs for section in every])
     every = [replace(section, human=human) for section, human in zip(every, people, strict=True)]
     parts = [_part(number, section, every, audits) for number, section in enumerate(every, 1)]
@@ -191,14 +194,6 @@ def _exports(sections: Sequence[Section]) -> dict[str, str]:
     overviews, names = [section.overview for section in sections], [section.names for section in sections]
     forms: tuple[TextForm, ...] = ("csv", "markdown", "latex")
     return {form: overviews_text(overviews, names, form) for form in forms}
-
-
-def _audits(audits: Sequence[Audit], sources: Sequence[RunSource]) -> Mapping[str, Audit]:
-    """Return the audits by their content; one of content that no run is on is an error."""
-    hashes = {source.run.benchmark_hash for source in sources}
-    if strange := [audit.benchmark for audit in audits if audit.content_hash not in hashes]:
-        raise MetricError(f"audited {', '.join(strange)}, but no run is on that content; name the runs' own benchmark.")
-    return {audit.content_hash: audit for audit in audits}
 
 
 def _part(number: int, section: Section, every: Sequence[Section], audits: Mapping[str, Audit]) -> ReportPart:

@@ -332,7 +332,7 @@ def _apart(section: Section) -> Iterator[Sentence]:
         if board not in silent:
             yield _differing(board)
     if silent:
-        pairs = sum(_tests(board) for board in silent)
+        pairs = sum(board.tests for board in silent)
         every = "the two runs are not" if pairs == 1 else f"none of the {_pairs(silent)} is"
         where = ""
         if len(section.boards) > 1:
@@ -355,12 +355,8 @@ def _differing(board: Board) -> Sentence:
 
 def _pairs(boards: Sequence[Board]) -> str:
     """Return how many pairs were tested, in words; runs with the same scores differ in nothing, and are none."""
-    tested, every = sum(map(_tests, boards)), sum(len(board.table.differences) for board in boards)
+    tested, every = sum(board.tests for board in boards), sum(len(board.table.differences) for board in boards)
     return f"{counted(tested, 'pair')} of runs{' with different scores' if tested < every else ''}"
-
-
-def _tests(board: Board) -> int:
-    return sum(pair.tested for pair in board.table.differences)
 
 
 def _own_models(section: Section) -> Iterator[Sentence]:

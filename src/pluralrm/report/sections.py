@@ -86,6 +86,11 @@ class Board:
         """Each entry with its run."""
         return list(zip(self.table.entries, self.runs, strict=True))
 
+    @property
+    def tests(self) -> int:
+        """Over how many pairs the p-values are adjusted."""
+        return sum(pair.tested for pair in self.table.differences)
+
 
 @dataclass(frozen=True)
 class Section:

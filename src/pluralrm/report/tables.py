@@ -183,16 +183,11 @@ def methods(board: Board) -> list[str]:
     return list(dict.fromkeys(value.method for value in values))
 
 
-def tests(board: Board) -> int:
-    """Return over how many pairs the p-values of a leaderboard are adjusted."""
-    return sum(pair.tested for pair in board.table.differences)
-
-
 def family(section: Section) -> str:
     """Return over how many models the p-values of lift and gain are adjusted, and why a table of pairs says more."""
     number = sum(member.tested for member in section.personal)
     words = f", adjusted over {counted(number, 'test')} (Holm; a model blind to whose posts are shown is none)"
-    most = max((tests(board) for board in section.boards), default=0)
+    most = max((board.tests for board in section.boards), default=0)
     return f"{words}. “Every pair of runs” adjusts over {most:,}, so p may be larger there" if most > number else words
 
 
@@ -216,7 +211,7 @@ def matrix(board: Board, title: str) -> PageTable:
         [(label, *row) for label, row in zip(labels, cells, strict=True)],
         "Above the diagonal: row minus column in points, with the 95% interval of this pair by itself; fixed: the same "
         "scores on every item, or both fixed by design. Below: p by sign flips, adjusted over the "
-        f"{counted(tests(board), 'test')} of this table (Holm). Bold and shaded: significantly different at 5%.",
+        f"{counted(board.tests, 'test')} of this table (Holm). Bold and shaded: significantly different at 5%.",
         "matrix",
     )
 

@@ -322,15 +322,20 @@ def run_folder(
 
 def _selected(benchmark: Benchmark, condition: Condition, domains: Sequence[str], limit: int | None) -> list[Item]:
     """Return the items to score, or raise the error that names why there are none."""
+    check_selection(benchmark, domains, limit)
+    if (reason := _why_not(benchmark, condition)) is not None:
+        raise ConditionError(reason)
+    return benchmark.select(domains=domains, limit=limit)
+
+
+def check_selection(benchmark: Benchmark, domains: Sequence[str], limit: int | None) -> None:
+    """Raise where a domain is unknown, or the limit below 1."""
     for domain in domains:
         if domain not in benchmark.domains:
             hint = did_you_mean(domain, benchmark.domains)
             raise BenchmarkError(f"{benchmark.card.name} has no domain {domain!r}.{hint}")
     if limit is not None and limit < 1:
         raise BenchmarkError(f"limit is {limit}; wanted at least 1")
-    if (reason := _why_not(benchmark, condition)) is not None:
-        raise ConditionError(reason)
-    return benchmark.select(domains=domains, limit=limit)
 
 
 def _manifest(

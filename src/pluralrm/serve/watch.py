@@ -379,18 +379,15 @@ class RewardWatch:
                     self._arrived.wait()
                     self._arrived.clear()
                     continue
-                self._wait_for_the_server()
+                until = time.monotonic() + _PATIENCE
+                while self.busy() and time.monotonic() < until and not self._ended.is_set():
+                    time.sleep(_PAUSE)
                 request = self._queue.popleft()
                 if request.key not in self.folder:
                     self._say(self.folder.add(self._second.line(request)))
         except Exception as exc:  # noqa: BLE001 - the trainer must not end with its audit, nor the audit in silence
             self.problem = f"{type(exc).__name__}: {exc}"
             self._notify(f"WATCH: it ended, nothing is audited any more: {self.problem}")
-
-    def _wait_for_the_server(self) -> None:
-        until = time.monotonic() + _PATIENCE
-        while self.busy() and time.monotonic() < until and not self._ended.is_set():
-            time.sleep(_PAUSE)
 
     def _say(self, alarms: Sequence[WatchAlarm]) -> None:
         for alarm in alarms:

@@ -235,6 +235,11 @@ def with_traits(query: Query) -> Query:
     return replace(query, notes=(*lines, *query.notes)) if traits else query
 
 
+def keeping(query: Query, posts: int) -> Query:
+    """Return the query with its first posts only, the most relevant."""
+    return query if query.user is None else replace(query, user=replace(query.user, posts=query.user.posts[:posts]))
+
+
 def context_of(query: Query) -> list[str]:
     """Return every text that a query shows of its user, each with its kind: moving one changes the mark."""
     user, query = query.user, with_traits(query)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pluralrm.core import Benchmark, Condition, Failure, Identified, Item, Query, persons
 from pluralrm.digests import digest
-from pluralrm.errors import BenchmarkError, ConditionError, SpecError, did_you_mean
+from pluralrm.errors import BenchmarkError, ConditionError, SpecError
 from pluralrm.grading import Grader
 from pluralrm.journal import provenance
+from pluralrm.runs.loop import check_selection
 from pluralrm.runs.records import benchmark_record, slug
 from pluralrm.runs.verdicts import prepared
 from pluralrm.serve.watch import SecondReward
@@ -52,9 +53,7 @@ def questions(
 
     Users are known by their ids, and with all the ids of one person. `limit` counts users that are left.
     """
-    for domain in domains:
-        if domain not in of.domains:
-            raise BenchmarkError(f"{of.card.name} has no domain {domain!r}.{did_you_mean(domain, of.domains)}")
+    check_selection(of, domains, limit)
     met = _of_persons(trained.items, {asker(item) for item in (*parts.train, *parts.validation)})
     excluded = _of_persons(of.items, met)
     whole = of.select(domains=domains)

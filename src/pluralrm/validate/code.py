@@ -319,7 +319,10 @@ class _Exam:
 
     def _silent(self, why: LateError | GoneError | FloodError) -> ValidationOutcome:
         if isinstance(why, LateError):
-            return self._late()
+            spent = time.monotonic() - self.began - self._taken()
+            if spent < self.limits.wall - 2 * _TICK:
+                return _busy(self._taken())
+            return Wrong(f"no answer within {self.limits.wall:g} s")
         return self._ended() if isinstance(why, GoneError) else Wrong("the code answers with more than 16 MB")
 
     def _reply(self) -> bytes:
@@ -346,12 +349,6 @@ class _Exam:
     def _allowance(self) -> float:
         """Return the seconds that are given back for those."""
         return min(self._taken(), _PATIENCE * self.limits.seconds)
-
-    def _late(self) -> ValidationOutcome:
-        spent = time.monotonic() - self.began - self._taken()
-        if spent < self.limits.wall - 2 * _TICK:
-            return _busy(self._taken())
-        return Wrong(f"no answer within {self.limits.wall:g} s")
 
     def _late_tests(self) -> Failure | _Unfit:
         if (waited := self._taken()) >= _PATIENCE * self.limits.seconds:

@@ -27,11 +27,11 @@ from pluralrm.construct.prb.products import (
     Quality,
     QuestionRubric,
     Rules,
-    share,
 )
 from pluralrm.construct.release import About, Edition
 from pluralrm.core import Estimate
 from pluralrm.display import json_fields
+from pluralrm.grading.grader import share
 
 MEANING: Mapping[Kind, str] = {
     "published": "the writer was told the aspects as things to avoid, so an answer may lose on coverage of the "

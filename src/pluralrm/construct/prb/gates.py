@@ -11,7 +11,8 @@ from pluralrm.audit.near import near_duplicates, normalised
 from pluralrm.benchmarks.lamp_qa import AspectRow
 from pluralrm.construct.filters import faulty
 from pluralrm.construct.pipeline.stages import Acceptance, Decision, Record, Refusal, Rejection
-from pluralrm.construct.prb.products import SIDES, AnswerSide, Balanced, Chosen, Kind, Marks, Rules, Unrepeated, share
+from pluralrm.construct.prb.products import SIDES, AnswerSide, Balanced, Chosen, Kind, Marks, Rules, Unrepeated
+from pluralrm.grading.grader import share
 
 _LABEL = re.compile(
     r"^[\s#*_>-]*(?:(?:the |my |final |full )*(?:answer|option|version|response|candidate)(?: ?[a-c1-3])?"

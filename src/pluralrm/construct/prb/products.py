@@ -9,7 +9,6 @@ from pluralrm.benchmarks.lamp_qa import AspectRow, PostRow
 from pluralrm.benchmarks.schema import Part
 from pluralrm.construct.pipeline.stages import Product
 from pluralrm.errors import RunError
-from pluralrm.grading.grader import MOST
 from pluralrm.retrieval import Ranking
 
 Kind = Literal["published", "contrary"]
@@ -118,11 +117,6 @@ SIDES: dict[Kind, AnswerSide] = {
     "published": AnswerSide(Published, "avoid"),
     "contrary": AnswerSide(Contrary, "contrary"),
 }
-
-
-def share(points: tuple[int, ...]) -> float:
-    """Return the sum of the points over the most that there could be; 0 where nothing was given."""
-    return sum(points) / (MOST * len(points)) if points else 0.0
 
 
 NAME = "prb"

@@ -185,7 +185,9 @@ def open_judge(spec: Spec | str, settings: Settings | None = None, *, chat: Chat
         spec = parse(spec, {"judge": Form("required", KEYS)}, noun="model")
     name = one_of(spec, "style", tuple(STYLES))
     kind = STYLES[name]
-    _check_keys(spec, name)
+    for key in spec.options:
+        if key not in (*_OF_ALL, *STYLES[name].keys):
+            raise SpecError(f"judge: {key} means nothing with style={name}; leave it out, or name another style")
     style = kind.make(spec)
     role = open_role(spec, _template(spec, kind), style.sampling, chat=chat, settings=settings)
     facts = {"style": repr(style), "reasoning": repr(role.reasoning)}
@@ -255,12 +257,6 @@ KEYS = tuple(sorted({*_OF_ALL, *(key for kind in STYLES.values() for key in kind
 
 
 # ---------------------------------------------------------------- from a spec to its parts
-
-
-def _check_keys(spec: Spec, style: str) -> None:
-    for key in spec.options:
-        if key not in (*_OF_ALL, *STYLES[style].keys):
-            raise SpecError(f"judge: {key} means nothing with style={style}; leave it out, or name another style")
 
 
 def _template(spec: Spec, kind: _Kind) -> Template:

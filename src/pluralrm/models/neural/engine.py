@@ -175,7 +175,8 @@ class Engine:
         portion = Portion([], packed=False)
         used = 0
         for group in groups:
-            packed = self._fits(group)
+            width = self._network.window
+            packed = self.packs and (width is None or all(len(ask.needed) <= width for ask in group))
             size = grow([group]).tokens if packed else 1
             shared = common_prefix((portion.groups[-1][0].needed, group[0].needed)) if packed and portion.packed else 0
             joins = shared >= size * _LEAST_SHARED
@@ -189,11 +190,6 @@ class Engine:
             used += further
         if portion.groups:
             yield portion
-
-    def _fits(self, group: Group) -> bool:
-        """Return whether a group is packed."""
-        width = self._network.window
-        return self.packs and (width is None or all(len(ask.needed) <= width for ask in group))
 
     def _job(self, portion: "Portion") -> "_Job":
         """Return what computes a portion, at the budget of the moment."""

@@ -12,7 +12,7 @@ with those of the same conversation with other answers.
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from secrets import token_hex
 from string import ascii_letters, digits
@@ -22,7 +22,7 @@ from pluralrm.core import Failure, Query
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.folders import panics_are_errors
 from pluralrm.models.neural.folder import ChatTemplate
-from pluralrm.templates import Message
+from pluralrm.templates import Message, keeping
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -437,8 +437,3 @@ def _some(encoded: Encoded) -> Encoded | Failure:
     return (
         encoded if encoded.ids else Failure("unsupported", "the tokenizer makes no token of the text: another model's?")
     )
-
-
-def keeping(query: Query, posts: int) -> Query:
-    """Return the query with its first posts only, the most relevant."""
-    return query if query.user is None else replace(query, user=replace(query.user, posts=query.user.posts[:posts]))

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from pluralrm.core import Failure, Query
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models.neural.folder import CONFIG_FILE, ChatTemplate, load_chat_template
-from pluralrm.models.neural.prompts import keeping
-from pluralrm.templates import Message, Template
+from pluralrm.templates import Message, Template, keeping
 
 PLAIN = "plain"
 """`chat=plain`: question and answer with an empty line between them, for rewards that know no chat."""
