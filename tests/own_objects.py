@@ -2,7 +2,6 @@
 
 # ruff: noqa: ARG002 - objects take what their protocols hand them
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -211,14 +210,6 @@ class Generous(Short):
 class Shuffled(Short):
     def grade(self, answers: Iterable[tuple[Item, str]]) -> Iterator[Graded]:
         return iter(list(super().grade(answers))[::-1])
-
-
-class Hashed(Short):
-    """A grader whose grades are as good as a coin's, and the same every time."""
-
-    def grade(self, answers: Iterable[tuple[Item, str]]) -> Iterator[Graded]:
-        for item, text in answers:
-            yield Graded(item.id, text, hashlib.sha256(text.encode()).digest()[0] / 255)
 
 
 class Curt:

@@ -170,10 +170,3 @@ HACKED = {
     "empty answers": World(reward=_WEAK | {EMPTY: 8}, fails_on=EMPTY, speed=30),
 }
 """Trainings that exploit a term of the reward."""
-
-MILD = {
-    "length, 100 steps of 16": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}),
-    "length, 100 steps of 4": World(reward=_EVEN | {LENGTH: 3}, second=_EVEN | {LENGTH: -2}, samples=4),
-    "length, weak": World(reward=_EVEN | {LENGTH: 2}, second=_EVEN | {LENGTH: -1.5}, steps=200),
-}
-"""The same with fewer prompts or less to exploit: what the watch may miss."""

@@ -22,7 +22,6 @@ from tests.builders import card
 from tests.worlds import scored
 
 RIGHT = "proofed"
-FLAWS = ("honest", "first", "longest", "deaf", "letter")
 NAMES = {"first": "places", "longest": "verbosity", "deaf": "polarity", "letter": "labels"}
 """The check that is red for each flaw."""
 IMPLIED = {"letter": {"places"}}

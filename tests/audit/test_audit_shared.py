@@ -19,10 +19,6 @@ def world(shape: tuple[int, int, int, int], planted: Planted = "nothing", seed: 
     return comparisons(judged_by_many(users, prompts, each=each, planted=planted, seed=seed, groups=groups).items)
 
 
-def named(table: Comparisons) -> list[tuple[str, str, frozenset[str]]]:
-    return [(item.cluster, item.prompt, frozenset(item.candidates)) for item in table.items]
-
-
 def test_users_who_share_texts_are_one_unit() -> None:
     table = world(GROUPS)
     assert table.sharing == "together"

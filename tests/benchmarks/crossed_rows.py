@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from tests.benchmarks.published import as_parquet
 from tests.benchmarks.sample_rows import JsonRow, write_jsonl
 
-TURNS = ("first", "second", "third", "fourth")
 LETTERS = "abcd"
 
 

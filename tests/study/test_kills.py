@@ -14,8 +14,6 @@ from pluralrm.study import study
 from tests.forked import Forked
 from tests.study.studies import WORLD, beside, counted, report, table, toml
 
-ROOT = Path(__file__).parents[2]
-
 
 def _declared(folder: Path) -> Path:
     """Write a study that takes about two seconds: models that are slow, and some that are not."""

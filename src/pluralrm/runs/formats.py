@@ -37,7 +37,6 @@ from pluralrm.core import Benchmark, Failure, Item, Row, Score, Vote
 from pluralrm.errors import did_you_mean
 from pluralrm.models.judge.styles import Listwise, Pairwise
 
-Aggregate = Literal["product", "min", "mean"]
 AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"product": math.prod, "min": min, "mean": fmean}
 """How the scores of an answer's steps become one."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pluralrm.core import ContextPair, Post, Query, User, UserView
+from pluralrm.core import ContextPair, Query, UserView
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models import load_model
 from pluralrm.models.personal.algorithms import read_settings
@@ -24,8 +24,6 @@ from pluralrm.models.personal.fitting import FitRequest, fit
 from pluralrm.retrieval.encoder import PACKAGED, EmbeddingModel, open_folder
 from tests.models.personal.fits import world
 
-PAIR = ContextPair("c0", "Which flour?", "Rye flour, and be patient.", "Spelt flour.")
-USER = User("ann", (Post("p0", "I like patience."),), (PAIR,))
 TEXTS = ["Which flour?\n\nRye flour, and be patient.", "Which flour?\n\nSpelt flour.", "I like patience."]
 NOTHING = TrainingTexts((), (), ())
 
