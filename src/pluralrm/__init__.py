@@ -19,18 +19,7 @@ from pluralrm._version import __version__
 if TYPE_CHECKING:
     from pluralrm.align import evaluate_one
     from pluralrm.annotate.stand_in import stand_in as stand_in
-    from pluralrm.api import (
-        best_of_n,
-        compare,
-        correlate,
-        fit,
-        personalization,
-        report,
-        sample,
-        score,
-        study,
-        train,
-    )
+    from pluralrm.api import best_of_n, compare, correlate, fit, personalization, report, sample, score, study, train
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.card import Card as Card
     from pluralrm.conditions import load_condition

@@ -375,8 +375,7 @@ class LockedFolder(Generic[Record]):
         content = text.encode()
         try:
             append(
-                self.path / name,
-                gzip.compress(content, self.kind.effort, mtime=0) if name.endswith(".gz") else content,
+                self.path / name, gzip.compress(content, self.kind.effort, mtime=0) if name.endswith(".gz") else content
             )
         except OSError as exc:
             raise self._cannot_write(exc) from exc

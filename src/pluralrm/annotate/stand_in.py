@@ -15,16 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.annotate.judgments import inattentive, judged_plan, told_inattentive
-from pluralrm.annotate.labels import (
-    TIES,
-    Label,
-    Policies,
-    labels_in_rows,
-    labels_of,
-    read_labels,
-    scales_of,
-    votes_of,
-)
+from pluralrm.annotate.labels import TIES, Label, Policies, labels_in_rows, labels_of, read_labels, scales_of, votes_of
 from pluralrm.annotate.plan import read_plan
 from pluralrm.benchmarks.rows import WITH_NAN, Place, describe, json_value
 from pluralrm.core import Row, Run

@@ -70,14 +70,7 @@ def _row(effect: "Effect") -> list[str]:
     change = _signed(effect.change) + "*" * effect.shown
     newly = effect.newly_failed
     failed = str(round(newly.value * newly.n)) if newly else "0"
-    return [
-        effect.attack.name,
-        rate(effect.before),
-        rate(effect.after),
-        change,
-        _signed(effect.beyond),
-        failed,
-    ]
+    return [effect.attack.name, rate(effect.before), rate(effect.after), change, _signed(effect.beyond), failed]
 
 
 def _signed(estimate: "Estimate | None") -> str:

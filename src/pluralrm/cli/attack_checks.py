@@ -7,17 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pluralrm.cli.terminal import (
-    Kind,
-    clean,
-    console,
-    note,
-    percent,
-    print_legend,
-    print_wrapped,
-    table,
-    with_interval,
-)
+from pluralrm.cli.terminal import Kind, clean, console, note, percent, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.progress import JobStep, size_of
 from pluralrm.text import bounds, counted, points

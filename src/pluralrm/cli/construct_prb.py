@@ -194,10 +194,7 @@ def _build_demo(options: ConstructOptions, served: ServerOptions) -> None:
 
     card = open_benchmark(BENCHMARK).card
     work = BuildWork(
-        prb_records(),
-        prb_roles(),
-        lambda: prb_pipeline(RULES),
-        lambda built: _released_demo(built, RULES, card),
+        prb_records(), prb_roles(), lambda: prb_pipeline(RULES), lambda built: _released_demo(built, RULES, card)
     )
     build_demo(work, options._replace(served=served._replace(replay=PRB_CASSETTE)), _NEXT)
 

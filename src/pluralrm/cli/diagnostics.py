@@ -122,9 +122,7 @@ def print_failures(run: "Run", whose: str = "") -> None:
 
 
 PLURAL = typer.Option(
-    False,
-    "--plural",
-    help="By user: the worst-served tenth, regret, welfare, groups that prefer another model.",
+    False, "--plural", help="By user: the worst-served tenth, regret, welfare, groups that prefer another model."
 )
 LIST = typer.Option(
     [], "--list", metavar="MODEL", help="With --plural: test this list for groups that it leaves out; repeat for more."

@@ -133,11 +133,7 @@ class TableFile(StrEnum):
 
 
 _ENDINGS = {".csv": TableFile.CSV, ".md": TableFile.MARKDOWN, ".tex": TableFile.LATEX, ".parquet": TableFile.PARQUET}
-_FORMS: dict[TableFile, TextForm] = {
-    TableFile.CSV: "csv",
-    TableFile.MARKDOWN: "markdown",
-    TableFile.LATEX: "latex",
-}
+_FORMS: dict[TableFile, TextForm] = {TableFile.CSV: "csv", TableFile.MARKDOWN: "markdown", TableFile.LATEX: "latex"}
 
 
 @app.command("table")
@@ -191,10 +187,7 @@ def table(
 # ---------------------------------------------------------------- onto the hub
 
 PUSH = typer.Option(
-    "",
-    "--push",
-    metavar="OWNER/NAME",
-    help="Print the change, and commit it to this repository on the hub.",
+    "", "--push", metavar="OWNER/NAME", help="Print the change, and commit it to this repository on the hub."
 )
 PULL_REQUEST = typer.Option(False, "--pr", help="With --push: a pull request.")
 DRY_RUN = typer.Option(False, "--dry-run", help="With --push: print the change alone.")

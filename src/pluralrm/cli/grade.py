@@ -147,10 +147,7 @@ def grade(
     ),
     which: GradeScope = GRADE,
     file: Path | None = typer.Option(
-        None,
-        "--from",
-        metavar="FILE",
-        help="Import grades: item, index or text, grade, by. CSV, JSON, Parquet.",
+        None, "--from", metavar="FILE", help="Import grades: item, index or text, grade, by. CSV, JSON, Parquet."
     ),
     by: str = typer.Option("", "--by", metavar="NAME", help="With --from: the grader's name, if no column has it."),
     scale: tuple[float, float] = typer.Option(

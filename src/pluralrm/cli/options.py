@@ -410,10 +410,7 @@ class ServerOptions(NamedTuple):
 
 SERVED = ServerOptions()
 PRICES = typer.Option(
-    None,
-    rich_help_panel=SERVERS,
-    metavar="FILE",
-    help="TOML or JSON: per model, input and output per million tokens.",
+    None, rich_help_panel=SERVERS, metavar="FILE", help="TOML or JSON: per model, input and output per million tokens."
 )
 _OPTIONS = {
     "cache": typer.Option(
@@ -434,10 +431,7 @@ _OPTIONS = {
         None, rich_help_panel=SERVERS, metavar="FILE", help="Also record every request and reply in this cassette."
     ),
     "replay": typer.Option(
-        None,
-        rich_help_panel=SERVERS,
-        metavar="FILE",
-        help="Answer from a cassette: nothing is sent, no key is needed.",
+        None, rich_help_panel=SERVERS, metavar="FILE", help="Answer from a cassette: nothing is sent, no key is needed."
     ),
 }
 

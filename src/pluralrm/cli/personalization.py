@@ -3,17 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pluralrm.cli.terminal import (
-    Kind,
-    console,
-    note,
-    percent,
-    print_legend,
-    print_wrapped,
-    rate,
-    table,
-    with_interval,
-)
+from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, rate, table, with_interval
 from pluralrm.text import points
 
 if TYPE_CHECKING:

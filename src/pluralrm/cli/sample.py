@@ -201,11 +201,7 @@ def _draw(how: _SamplingRequest, shard: "Shard | None", *, as_json: bool) -> Non
         raise typer.Exit(INCOMPLETE)
 
 
-_ENDS = {
-    "stop": "whole",
-    "length": "cut off at the longest",
-    "empty": "whole, without a word",
-}
+_ENDS = {"stop": "whole", "length": "cut off at the longest", "empty": "whole, without a word"}
 
 
 def _place(counted: tuple[str, int]) -> tuple[bool, str]:

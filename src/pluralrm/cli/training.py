@@ -101,10 +101,7 @@ _OPTIONS = {
     ),
     "shaping": typer.Option("raw", "--shaping", help="raw, z:FILE of 'train scale'; with ,clip=X."),
     "watch": typer.Option(
-        "",
-        "--watch",
-        metavar="MODEL",
-        help="A second reward for a sample of the answers; alarms where they part ways.",
+        "", "--watch", metavar="MODEL", help="A second reward for a sample of the answers; alarms where they part ways."
     ),
     "log": LOG,
 }
@@ -158,11 +155,7 @@ def open_training(
         kind = KINDS.get(model.partition(":")[0])
         is_known = isinstance(rewarder, LocalRewarder) or (kind is not None and kind.target != "module")
         check_independent(
-            watching.spec,
-            watching.model,
-            picks=[model] if is_known else [],
-            conditions=[context.spec],
-            does="rewards",
+            watching.spec, watching.model, picks=[model] if is_known else [], conditions=[context.spec], does="rewards"
         )
     served.check([watching, seen, context, *([rewarder.model] if isinstance(rewarder, LocalRewarder) else [])])
     watch = _second_reward(words.watch, rewarder, bench, context, settings=settings, send=send) if words.watch else None

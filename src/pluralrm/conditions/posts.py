@@ -11,16 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from pluralrm.conditions.loans import (
-    Amount,
-    Author,
-    Nearest,
-    Shelf,
-    lenders,
-    lonely,
-    shelf,
-    shelves_by_domain,
-)
+from pluralrm.conditions.loans import Amount, Author, Nearest, Shelf, lenders, lonely, shelf, shelves_by_domain
 from pluralrm.core import Aspect, Benchmark, Item, Oracle, Post, Query, Reveals, UserView, persons
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.retrieval import Ranker, Ranking, Request, parse_ranking

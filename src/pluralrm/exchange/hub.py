@@ -105,11 +105,7 @@ class HubRepository:
 
     def _open_request(self, author: str, title: str) -> str:
         requests = self._api.get_repo_discussions(
-            self._name,
-            repo_type=self._kind,
-            author=author,
-            discussion_type="pull_request",
-            discussion_status="open",
+            self._name, repo_type=self._kind, author=author, discussion_type="pull_request", discussion_status="open"
         )
         numbers = (each.num for each in requests if (each.author, each.title) == (author, title))
         return next((f"refs/pr/{number}" for number in numbers), _MAIN)

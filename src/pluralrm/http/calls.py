@@ -305,13 +305,7 @@ class Response(NamedTuple):
 
 
 def read_response(
-    status: int,
-    media: str,
-    text: str,
-    *,
-    retry_after: str = "",
-    location: str = "",
-    hide: Callable[[str], str] = str,
+    status: int, media: str, text: str, *, retry_after: str = "", location: str = "", hide: Callable[[str], str] = str
 ) -> Response:
     """Return the answer with `hide` applied to every string in it, after decoding: JSON escapes may spell a key."""
     value, problem = None, ""

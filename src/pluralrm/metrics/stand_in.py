@@ -443,9 +443,7 @@ def _advantage(comparisons: Sequence[StandInComparison], people: Sequence[Person
         return None
     value, low, high, method = share_interval(
         cluster_means(
-            [float(row.ahead <= 0) for row in rows],
-            [row.cluster for row in rows],
-            strata=[row.person for row in rows],
+            [float(row.ahead <= 0) for row in rows], [row.cluster for row in rows], strata=[row.person for row in rows]
         )
     )
     return Estimate(
@@ -474,9 +472,7 @@ def _risks(comparisons: Sequence[StandInComparison]) -> tuple[CoveredRisk, ...]:
 def _risk(rows: Sequence[StandInComparison], total: int, certainty: float | None) -> CoveredRisk:
     interval = share_interval(
         cluster_means(
-            [float(row.ahead > 0) for row in rows],
-            [row.person for row in rows],
-            crossed=[row.cluster for row in rows],
+            [float(row.ahead > 0) for row in rows], [row.person for row in rows], crossed=[row.cluster for row in rows]
         )
     )
     method = f"share on which the person alone is closer to the others; {interval.method}"

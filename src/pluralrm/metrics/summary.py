@@ -58,10 +58,7 @@ def positions(run: Run, *, average: Average | None = None) -> Positions:
             f"the rows of {run.model!r} hold no votes: it compares no answers side by side, so no place counts."
         )
     repeated = any(len(orders) > 1 for row in run.rows for orders in _questions(row))
-    return Positions(
-        _estimate(run, _consistent, average) if repeated else None,
-        _estimate(run, _first, average),
-    )
+    return Positions(_estimate(run, _consistent, average) if repeated else None, _estimate(run, _first, average))
 
 
 def _estimate(run: Run, value: Callable[[Row], float], average: Average | None) -> Estimate:

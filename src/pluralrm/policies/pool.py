@@ -28,12 +28,7 @@ from pluralrm.display import Brief
 from pluralrm.errors import BenchmarkError, PoolError, SpecError
 from pluralrm.http import Tally
 from pluralrm.journal import MERGE, JournalKind, Strict, json_line
-from pluralrm.runs.records import (
-    BenchmarkRecord,
-    MeteredManifest,
-    SelectionRecord,
-    input_line,
-)
+from pluralrm.runs.records import BenchmarkRecord, MeteredManifest, SelectionRecord, input_line
 from pluralrm.runs.usage import MeteredFolder
 from pluralrm.shards import ShardProgress
 from pluralrm.stats.clusters import FloatArray, IntArray

@@ -53,16 +53,7 @@ from pluralrm.runs.loop import check_selection
 from pluralrm.runs.records import benchmark_facts, benchmark_record, item_in, keyed_lines
 from pluralrm.runs.usage import Account, summed
 from pluralrm.runs.verdicts import prepared
-from pluralrm.shards import (
-    FolderMerger,
-    FoundShard,
-    Shard,
-    dealt,
-    gzip_lines,
-    gzip_pieces,
-    named_whole,
-    united,
-)
+from pluralrm.shards import FolderMerger, FoundShard, Shard, dealt, gzip_lines, gzip_pieces, named_whole, united
 
 Tell = Callable[[Progress], None]
 

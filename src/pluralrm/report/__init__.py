@@ -68,12 +68,7 @@ class ReportPart:
 
 
 def build_report(
-    sources: Sequence[RunSource],
-    *,
-    text: bool = True,
-    seed: int = 0,
-    beside: Beside = _NOTHING,
-    live: bool = False,
+    sources: Sequence[RunSource], *, text: bool = True, seed: int = 0, beside: Beside = _NOTHING, live: bool = False
 ) -> ReportPage:
     """Return the report of some runs; runs without a scored item are named and left out, and none with one is an error.
 

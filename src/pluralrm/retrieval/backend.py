@@ -109,10 +109,7 @@ class SentenceBackend:
 
 def _loaded(make: "type[SentenceTransformer]", folder: EmbeddingFolder) -> "SentenceTransformer":
     model = make(
-        str(folder.path),
-        trust_remote_code=False,
-        local_files_only=True,
-        model_kwargs={"use_safetensors": True},
+        str(folder.path), trust_remote_code=False, local_files_only=True, model_kwargs={"use_safetensors": True}
     )
     if folder.pooling is not None:
         # The library has put a pooling of its own choice behind a plain encoder; the declared one takes its place.

@@ -10,18 +10,7 @@ from typing import Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 from pluralrm.cluster import Cluster
 from pluralrm.conditions import condition_role, load_condition
 from pluralrm.conditions.notes import Preparing
-from pluralrm.core import (
-    OPEN_KINDS,
-    Benchmark,
-    Condition,
-    Identified,
-    Item,
-    Query,
-    RewardModel,
-    Row,
-    Run,
-    Verdict,
-)
+from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Identified, Item, Query, RewardModel, Row, Run, Verdict
 from pluralrm.digests import prompt_id
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, RunError, ServiceError, did_you_mean
 from pluralrm.http import Metered, Settings, Tally
@@ -148,10 +137,7 @@ _BESIDE = 16
 
 
 def each_cell(
-    cells: Sequence[GridCell],
-    work: Callable[[GridCell], T],
-    on: Cluster | None,
-    settings: Settings | None = None,
+    cells: Sequence[GridCell], work: Callable[[GridCell], T], on: Cluster | None, settings: Settings | None = None
 ) -> Iterator[T]:
     """Yield what `work` makes of each cell, in order; on a cluster side by side, those of one model together.
 

@@ -52,12 +52,7 @@ class Latencies:
 
 
 def exposition(
-    counters: Counters,
-    answered: Mapping[tuple[str, int], int],
-    *,
-    latencies: Latencies,
-    queued: int,
-    doors: Doors,
+    counters: Counters, answered: Mapping[tuple[str, int], int], *, latencies: Latencies, queued: int, doors: Doors
 ) -> str:
     """Return everything that was counted."""
     return "\n".join([*_lines(counters, answered, queued, doors), *_histogram(latencies), ""])

@@ -301,13 +301,7 @@ class RewardWatch:
     """Scores a sample of what a server rewards again, in a thread of its own; `with` begins and ends it."""
 
     def __init__(
-        self,
-        second: SecondReward,
-        folder: WatchFolder,
-        *,
-        share: float,
-        rate: float,
-        say: Callable[[str], None],
+        self, second: SecondReward, folder: WatchFolder, *, share: float, rate: float, say: Callable[[str], None]
     ) -> None:
         self._second, self.folder, self.share, self._rate, self._notify = second, folder, share, rate, say
         self._queue: deque[WatchRequest] = deque()

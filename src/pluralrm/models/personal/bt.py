@@ -176,10 +176,7 @@ def alternate(
     steps = Steps(algorithm, held_out, patience=settings.whole("patience"), log=log)
     for _ in range(settings.whole("epochs")):
         factors = one_round(pairs, factors)
-        shared = {
-            "v": (factors.v / pairs.scale).astype(np.float32),
-            "centre": factors.centre.astype(np.float32),
-        }
+        shared = {"v": (factors.v / pairs.scale).astype(np.float32), "centre": factors.centre.astype(np.float32)}
         ended = steps.ended(shared, mean_loss(pairs, factors))
         best = factors if steps.best is shared else best
         if ended:

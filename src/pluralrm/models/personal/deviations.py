@@ -106,10 +106,7 @@ class EmpiricalBayes:
         rank = min(self.settings.whole("rank"), len(values))
         variances = np.maximum(values[::-1][:rank], 0)
         axes = at.root @ vectors[:, ::-1][:, :rank]
-        shared = {
-            "direction": (at.v / pairs.scale).astype(np.float32),
-            "axes": (axes / pairs.scale).astype(np.float32),
-        }
+        shared = {"direction": (at.v / pairs.scale).astype(np.float32), "axes": (axes / pairs.scale).astype(np.float32)}
         steps = Steps(self, held_out, patience=self.settings.whole("patience"), log=log)
         for count in range(rank + 1):
             leading = np.where(np.arange(rank) < count, variances, 0).astype(np.float32)

@@ -332,13 +332,7 @@ def _manifest(
 
 
 def _fitted(
-    users: Sequence[User],
-    held_ids: frozenset[str],
-    fit_request: FitRequest,
-    plan: FitManifest,
-    *,
-    out: Path,
-    log: Tell,
+    users: Sequence[User], held_ids: frozenset[str], fit_request: FitRequest, plan: FitManifest, *, out: Path, log: Tell
 ) -> FitManifest:
     began = time.monotonic()
     algorithm = load_algorithm(fit_request.settings.algorithm, fit_request.settings)
@@ -423,42 +417,17 @@ class Gain(NamedTuple):
 
 
 CURVE: Mapping[str, Mapping[int, Gain]] = {
-    "lore": {
-        50: Gain(3.4, 2.1, 4.6),
-        100: Gain(5.6, 4.1, 7.2),
-        175: Gain(7.3, 5.5, 9.2),
-        400: Gain(11.3, 8.5, 14.2),
-    },
+    "lore": {50: Gain(3.4, 2.1, 4.6), 100: Gain(5.6, 4.1, 7.2), 175: Gain(7.3, 5.5, 9.2), 400: Gain(11.3, 8.5, 14.2)},
     "pref": {
         50: Gain(4.7, 3.3, 6.0),
         100: Gain(8.6, 6.9, 10.3),
         175: Gain(9.5, 7.7, 11.3),
         400: Gain(14.8, 11.9, 17.6),
     },
-    "gpo": {
-        50: Gain(3.5, 1.6, 5.3),
-        100: Gain(6.3, 4.4, 8.2),
-        175: Gain(5.4, 3.6, 7.1),
-        400: Gain(10.2, 7.1, 13.2),
-    },
-    "vpl": {
-        50: Gain(3.0, 1.3, 4.7),
-        100: Gain(5.2, 3.5, 7.0),
-        175: Gain(6.1, 4.3, 7.9),
-        400: Gain(6.5, 3.8, 9.3),
-    },
-    "pal-a": {
-        50: Gain(4.3, 2.5, 6.0),
-        100: Gain(4.7, 2.6, 6.7),
-        175: Gain(6.2, 4.1, 8.2),
-        400: Gain(10.1, 7.2, 13.0),
-    },
-    "pal-b": {
-        50: Gain(6.2, 4.3, 8.0),
-        100: Gain(7.3, 5.2, 9.3),
-        175: Gain(7.6, 5.6, 9.6),
-        400: Gain(9.3, 6.7, 11.9),
-    },
+    "gpo": {50: Gain(3.5, 1.6, 5.3), 100: Gain(6.3, 4.4, 8.2), 175: Gain(5.4, 3.6, 7.1), 400: Gain(10.2, 7.1, 13.2)},
+    "vpl": {50: Gain(3.0, 1.3, 4.7), 100: Gain(5.2, 3.5, 7.0), 175: Gain(6.1, 4.3, 7.9), 400: Gain(6.5, 3.8, 9.3)},
+    "pal-a": {50: Gain(4.3, 2.5, 6.0), 100: Gain(4.7, 2.6, 6.7), 175: Gain(6.2, 4.1, 8.2), 400: Gain(10.1, 7.2, 13.0)},
+    "pal-b": {50: Gain(6.2, 4.3, 8.0), 100: Gain(7.3, 5.2, 9.3), 175: Gain(7.6, 5.6, 9.6), 400: Gain(9.3, 6.7, 11.9)},
 }
 """By algorithm and training users, by bench/studies/personal_curve.py, in points of accuracy over the same model
 with another user's pairs, with the 95% interval over people. The world is `simulated` with 20 pairs a user; new people

@@ -222,13 +222,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def tune(
-    model: torch.nn.Module,
-    train: Sequence[Group],
-    held_out: Sequence[Group],
-    settings: Hyper,
-    *,
-    seed: int,
-    log: Tell,
+    model: torch.nn.Module, train: Sequence[Group], held_out: Sequence[Group], settings: Hyper, *, seed: int, log: Tell
 ) -> Tuned:
     """Return the model after training; the one that was passed is changed."""
     with seeded(seed):
