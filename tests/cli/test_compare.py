@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from pluralrm.cli.compare import print_answers, print_boards
 from pluralrm.cli.diagnostics import print_plural
 from pluralrm.cli.overview import View
 from pluralrm.cli.show import print_summary
-from pluralrm.core import Failure, Run, Vote
+from pluralrm.core import Failure, Query, Run, Verdict, Vote
 from pluralrm.errors import ConditionError
 from pluralrm.runs import load_runs
+from tests.builders import bakery
 from tests.metrics.rows import chance, records, row, run, users
 
 
@@ -215,6 +217,56 @@ def test_where_the_question_stays_open_the_last_line_is_the_command_that_answers
     lines = _screen(capsys, _world(*conditions, model="bm25"), View(asking=asking))
     assert ("--controls" in lines[-1]) == bool(line)
     assert not line or lines[-1] == line
+
+
+def test_one_user_has_no_interval_no_rank_and_no_control_to_add(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten items of one person: nothing is resampled, and nobody else's posts can be lent."""
+    rows = tuple(replace(row, cluster="ann") for row in users(10, 0.7))
+    runs = [run(rows, model=model, condition="raw:10", reveals=frozenset({"posts"})) for model in ("bm25", "longest")]
+    text = " ".join(" ".join(_screen(capsys, runs)).split())
+    assert "no interval" in text
+    assert "fixed" not in text  # it is a sample of one, not a number that nothing can change
+    assert "Not ranked: all items are of one user." in text
+    assert "bakery has one user: no other user's context can be lent" in text
+    assert "--controls" not in text
+    some = [replace(each, whole=False) for each in runs]  # the benchmark may have others
+    assert "--controls" in " ".join(_screen(capsys, some))
+
+
+def test_a_model_that_is_there_twice_did_see_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = _world("raw:10", "none", "swapped:10") + _world("raw:10", right=0.6)
+    text = " ".join(" ".join(_screen(capsys, runs)).split())
+    assert "is there twice" in text
+    assert "did not see" not in text
+    assert "no context" not in text
+
+
+class _Short:
+    """A model with room for one post."""
+
+    spec = "short"
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        return (Verdict(tuple(map(float, map(len, query.candidates))), posts_kept=1) for query in queries)
+
+
+def test_an_item_is_shown_with_the_posts_that_the_model_had_room_for(tmp_path: Path) -> None:
+    made = score(bakery(4), _Short(), "recent:3", out=tmp_path)
+    words = ["show", made.path, "--item", made.rows[0].item]
+    out = _typed(words)
+    assert "posts (1 of 3: the others did not fit), in the order given" in out
+    assert re.findall(r"^ +(\d)\. ", out, re.MULTILINE) == ["1"]
+    assert json.loads(_typed([*words, "--json"]))["posts_kept"] == 1
+
+
+def test_a_baseline_in_two_folders_is_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for out, models in (("a", ["bm25", "longest"]), ("b", ["bm25", "shortest"])):
+        score("pocket-prb", models, "raw:4", out=out, limit=6)
+    done = CliRunner().invoke(app, ["compare", "a", "b"])
+    assert "left out, with the same rows in two folders: 1 run of bm25" in done.stderr
+    assert len(re.findall(r"^bm25 +\d", done.stdout, re.MULTILINE)) == 1
+    assert "twice" not in done.output
 
 
 def test_a_long_command_can_be_copied_from_a_narrow_screen(

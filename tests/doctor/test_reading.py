@@ -54,6 +54,7 @@ def test_a_bos_that_a_script_would_double_is_told(shelf: Shelf) -> None:
     assert (sign.colour, sign.found) == ("green", "1 at the start ('<s>')")
     assert "tokenizes the rendered text with special tokens feeds 2" in sign.reason
     assert sign.differs
+    assert "add_special_tokens=False" in sign.remedy
 
 
 def test_evaluate_says_it_before_the_table(shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

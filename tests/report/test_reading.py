@@ -228,12 +228,12 @@ def test_a_prompt_blind_model_is_said_to_have_one_favourite(tmp_path: Path) -> N
 
 
 def test_a_run_there_twice_leaves_lift_and_gain_out_with_the_reason(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        paragraph(tmp_path / folder, [("knows", 0.9, True)], ["none", "raw:2"], items=12)
+    for folder, accuracy in (("a", 0.9), ("b", 0.5)):
+        paragraph(tmp_path / folder, [("knows", accuracy, True)], ["none", "raw:2"], items=12)
     [found] = sections(read_sources([tmp_path]))
     assert "is there twice" in found.missing["personalization"]
     [words] = build_report(read_sources([tmp_path])).paragraphs
-    assert "What the user’s context adds was not computed: knows under none is there twice" in words
+    assert "What the user’s context adds was not computed: knows under raw:2 is there twice" in words
 
 
 def test_models_of_one_series_stand_by_size() -> None:

@@ -1,7 +1,9 @@
 """What can be read of a run folder, whatever became of it."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ from pluralrm.core import Failure, Query, Run, Verdict
 from pluralrm.errors import RunError
 from pluralrm.journal import sealed_line, unsealed_line
 from pluralrm.runs import load_inputs, load_manifest, load_run, read_inputs, score
+from pluralrm.runs.store import without_copies
 from tests.builders import Scripted, as_before, bakery, edit_json
 
 
@@ -22,6 +25,15 @@ def test_the_manifest_says_what_the_run_is(run: Run) -> None:
     assert (manifest.model, manifest.condition, manifest.status) == (run.model, run.condition, "complete")
     assert manifest.benchmark.content_hash == run.benchmark_hash
     assert manifest.rows == len(run.rows)
+
+
+def test_only_a_complete_run_with_equal_rows_is_a_copy(run: Run) -> None:
+    moved = replace(run, path="elsewhere")
+    assert without_copies([run, moved]) == ([run], "left out, with the same rows in two folders: 1 run of scripted")
+    changes: list[dict[str, Any]] = [{"complete": False}, {"rows": run.rows[::-1]}, {"name": "mine"}, {"model": "m"}]
+    for change in changes:
+        both = [run, replace(moved, **change)]
+        assert without_copies(both) == (both, "")
 
 
 def test_a_folder_that_is_no_run_says_how_one_is_made(tmp_path: Path) -> None:

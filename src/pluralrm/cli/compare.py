@@ -464,11 +464,12 @@ def compare(
 ) -> None:
     """Which models are personalized, and how do they rank? One row per model, from runs on the same items."""
     from pluralrm.metrics import with_ties
-    from pluralrm.runs import load_runs
-    from pluralrm.runs.store import uncollected
+    from pluralrm.runs.store import load_runs, uncollected, without_copies
 
     with uncollected():
-        runs, people = load_runs(paths), asked(human)
+        (runs, copies), people = without_copies(load_runs(paths)), asked(human)
+        if copies:
+            note(copies)
         form = output_format(form, as_json=as_json)
         as_json = form is TableFormat.JSON
         if plural and form in TEXT_FORMS:
@@ -478,7 +479,6 @@ def compare(
             print_form(with_rows(runs, by), form, View(seed=seed, ties=ties.rule), by, every=every)
             return
         if as_json or every:
-            users = listed if plural else None
             print_boards(
                 runs,
                 seed=seed,
@@ -487,7 +487,7 @@ def compare(
                 as_json=as_json,
                 calibrated=calibration,
                 people=people,
-                plural=users,
+                plural=listed if plural else None,
             )
         elif not plural or by or calibration or people:
             view = View(quiet=quiet, seed=seed, ties=ties.rule)

@@ -100,7 +100,9 @@ def _print(result: "Examination") -> None:
     for sign in result.signs:
         _print_sign(sign)
     counts = Counter(sign.colour for sign in result.signs)
-    print_wrapped(", ".join(f"{counts[colour]} {colour}" for colour in ("green", "yellow", "red")), style="bold")
+    ends = ", ".join(f"{counts[colour]} {colour}" for colour in ("green", "yellow", "red"))
+    reds = ", ".join(sign.name for sign in result.signs if sign.colour == "red")
+    print_wrapped(f"{ends}{': ' * bool(reds)}{reds}", style="bold")
 
 
 def _print_sample(result: "Examination") -> None:

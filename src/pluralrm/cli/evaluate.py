@@ -151,7 +151,8 @@ def _print_checks(models: "Sequence[RewardModel]", benchmark: "Benchmark", sees:
         )
         for sign in signs:
             if sign.colour != "green" or sign.differs:
-                text = ". ".join(filter(None, (f"{sign.name}: {sign.found}", sign.reason, sign.remedy))) + "."
+                why = "; ".join(filter(None, (sign.found, sign.reason)))
+                text = f"{sign.name}: {why}. {f'→ {sign.remedy}.' if sign.remedy else ''}"
                 print_wrapped(text, first=f"{sign.colour:<8}", indent=" " * 8, style=sign.colour)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pluralrm.cli.options import TEXT_FORMS, TableFormat
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import Kind, clean, console, note, print_legend, print_wrapped, rate, table
-from pluralrm.text import TextForm, bounds, counted, flat, listed, points, records_text
+from pluralrm.text import TextForm, bounds, counted, flat, interval, listed, points, records_text
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Role, Run, Ties
@@ -199,7 +199,8 @@ def _row(row: "OverviewRow", label: str, overview: "Overview", width: int) -> li
         return [*cells, points_cell(row.sensitivity)][:width]
     personal = row.personal
     lift, gain = (personal.lift, personal.gain) if personal else (None, None)
-    cells += [points_cell(lift), points_cell(gain), row.verdict or "no context"]
+    silent = "–" if row.condition in overview.own else "no context"
+    cells += [points_cell(lift), points_cell(gain), row.verdict or silent]
     if _wide(overview):
         cells[1:1] = [row.condition]
     if personal is not None:
@@ -219,7 +220,7 @@ def points_cell(estimate: "Estimate | None") -> str:
 
 def _interval(estimate: "Estimate", cells: int) -> str:
     if estimate.low is None or estimate.high is None:
-        return "fixed"
+        return interval(estimate)
     return f"[{100 * estimate.low:{cells or 1}.0f}, {100 * estimate.high:{max(cells - 1, 1)}.0f}]"
 
 
@@ -288,6 +289,8 @@ def _missing(overview: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[
     if overview.unmeasured:
         return f"Nothing is said of personalization: {overview.unmeasured}", []
     if lacking := [row for row in overview.rows if _can_be_completed(row)]:
+        if overview.clusters < 2 and runs[0].whole:
+            return f"{overview.benchmark} has one user: no other user's context can be lent, so there is no gain.", []
         specs, sees = [row.model for row in lacking], [row.condition for row in lacking]
         return "Controls are missing; this adds them:", _adding(runs, asking, specs, [], sees)
     models = [row.model for row in overview.rows if not row.model.startswith("imported:")]

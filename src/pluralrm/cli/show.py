@@ -89,21 +89,24 @@ def _show_item(run: "Run", name: str, *, as_json: bool) -> None:
             "scores": scores,
             "candidate_ids": list(row.candidate_ids),
         }
-        print_json({"model": run.model, "condition": run.condition, "input": seen, "domain": row.domain, **labels})
+        facts = {"model": run.model, "condition": run.condition, "input": seen, "posts_kept": row.posts}
+        print_json({**facts, "domain": row.domain, **labels})
         return
     out = console()
     out.print(f"{line(name)}  ({line(row.domain)}; {line(run.benchmark)})", style="bold")
     out.print(f"model {line(run.model)} under {line(run.condition)} was given:\n", style="bold")
-    _print_seen(seen)
+    _print_seen(seen, row.posts)
     _print_answers(row, cast("Sequence[str]", seen["candidates"]))
 
 
-def _print_seen(seen: "Mapping[str, object]") -> None:
+def _print_seen(seen: "Mapping[str, object]", room: int) -> None:
+    """Print what a condition showed, and of its posts those that the model had room for."""
     out = console()
     user = cast("Mapping[str, Sequence[Mapping[str, str]]] | None", seen["user"])
     posts = user["posts"] if user else []
-    out.print(f"posts ({len(posts)}), in the order given" if posts else "no posts", style="bold")
-    for number, post in enumerate(posts, 1):
+    count = f"{len(posts)}" if room >= len(posts) else f"{room} of {len(posts)}: the others did not fit"
+    out.print(f"posts ({count}), in the order given" if posts else "no posts", style="bold")
+    for number, post in enumerate(posts[:room], 1):
         label = f"({post['category']})" if post["category"] else ""
         out.print(paragraph(f"{label} {post['text']}".strip(), first=f"{number:>3}. ", indent="     "))
     _print_pairs(user["pairs"] if user else [])

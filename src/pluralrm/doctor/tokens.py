@@ -165,7 +165,9 @@ def bos(model: NeuralModel, view: TokenView) -> Sign:
     text = f"1 at the start ({piece})" if count else f"none ({piece} is not used)"
     chat = isinstance(model.prompts, Assembler)
     reason = _who_writes_it(count, adds=adds, chat=chat)
-    return Sign("bos", "green", text, reason, differs=bool(chat and count and adds))
+    differs = bool(chat and count and adds)
+    remedy = "In such a script pass add_special_tokens=False; here nothing is to be done" if differs else ""
+    return Sign("bos", "green", text, reason, remedy, differs=differs)
 
 
 def _who_writes_it(count: int, *, adds: bool, chat: bool) -> str:

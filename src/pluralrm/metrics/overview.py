@@ -314,8 +314,8 @@ def leaders(overview: Overview, name: Mapping[str, str]) -> str:
     """Return which models may be the best; nothing of fewer than two."""
     ranked = [row for row in overview.rows if row.rank is not None]
     first = [overview.label(row, name) for row in ranked if row.rank is not None and row.rank.low == 1]
-    if len(ranked) < 2:
-        return ""
+    if len(ranked) < 2 or overview.clusters < 2:
+        return f"Not ranked: all items are of one {overview.cluster}." * (len(ranked) > 1)
     if len(first) == len(ranked):
         return f"Rank 1-{len(ranked)} of {len(ranked)}: no two models differ significantly."
     return f"May be the best: {listed(first)}." if len(first) > 1 else f"Best: {first[0]}."
@@ -328,8 +328,8 @@ def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> s
         return f"{model} saw the rubric: an upper bound, not ranked."
     if row.unfinished:
         return f"{model} is {row.unfinished}: run the same command again."
-    if personal is None:
-        return _prompt_sentence(model, row.sensitivity, seen=not overview.own)
+    if personal is None:  # where the model saw the user, the reason stands below
+        return "" if row.condition in overview.own else _prompt_sentence(model, row.sensitivity, seen=not overview.own)
     gain, people = personal.gain, f"{overview.clusters:,} {overview.cluster}s"
     reach = half_width(gain) if gain is not None else None
     settle = f": {people} settle a gain only to ±{100 * reach:.0f} points" if reach is not None else ""

@@ -25,6 +25,7 @@ from pluralrm.pages import Tone
 from pluralrm.report.human import REHEARSAL, ArmAccuracy, Human, PlanJudgments
 from pluralrm.runs import load_manifest, load_runs
 from pluralrm.runs.records import RunManifest
+from pluralrm.runs.store import without_copies
 from pluralrm.text import counted, listed, percent, share, typeset
 
 
@@ -65,7 +66,7 @@ class Beside:
 
 def read_sources(paths: Sequence[str | Path]) -> list[RunSource]:
     """Return the runs at or below some paths, in the order of their folders; runs without any row are an error."""
-    return [RunSource(run, load_manifest(run.path)) for run in load_runs(paths)]
+    return [RunSource(run, load_manifest(run.path)) for run in without_copies(load_runs(paths))[0]]
 
 
 MOST_IN_ONE_BOARD = 32

@@ -45,6 +45,7 @@ from pluralrm.runs.records import (
 from pluralrm.runs.rows import ItemRows, Items, read_items, read_rows
 from pluralrm.runs.usage import MeteredFolder, outages, summed
 from pluralrm.shards import FolderMerger, FoundShard, ShardProgress, gzip_lines, gzip_pieces, is_merged, united
+from pluralrm.text import counted, listed
 
 
 class RunFolder(MeteredFolder[RunManifest]):
@@ -301,6 +302,25 @@ def load_runs(paths: str | Path | Sequence[str | Path]) -> list[Run]:
         where = ", ".join(repr(str(path)) for path in _several(paths))
         raise RunError(f"at or below {where}: {what}. The same 'pluralrm score' command resumes it")
     return runs
+
+
+def without_copies(runs: Sequence[Run]) -> tuple[list[Run], str]:
+    """Return runs without those whose model, condition and rows an earlier one has, too; and what was left out.
+
+    A baseline that was scored into two folders is one run.
+    """
+    originals: list[Run] = []
+    copies: list[str] = []
+    firsts: dict[tuple[str, str, str, str], Run] = {}
+    for run in runs:
+        first = firsts.setdefault((run.model, run.name, run.condition, run.benchmark_hash), run)
+        if first is not run and run.complete and first.complete and run.rows == first.rows:
+            copies.append(run.model)
+        else:
+            originals.append(run)
+    names = listed(list(dict.fromkeys(copies)))
+    note = f"left out, with the same rows in two folders: {counted(len(copies), 'run')} of {names}"
+    return originals, note * bool(copies)
 
 
 @contextmanager
