@@ -229,9 +229,9 @@ def fitted(algorithm: str, training: Benchmark) -> Personal:
     """Return a personal model fitted on the users of another benchmark of the same world."""
     users = [_examples(user) for user in training.users if user.preferences]
     held = max(2, len(users) // 6)
-    rank = {"rank": "4"} if "rank" in DEFAULTS[algorithm] else {}
+    quick = {"rank": "4"} if "rank" in DEFAULTS[algorithm] else {"patience": "4"}
     size = Size(len(users) - held, sum(user.pairs for user in users[held:]))
-    made = load_algorithm(algorithm, read_settings(algorithm, rank).sized(size))
+    made = load_algorithm(algorithm, read_settings(algorithm, quick).sized(size))
     shared = made.fit(users[held:], users[:held], seed=0, log=lambda _: None).shared
     parts = FittedParts(made, shared, cast("FeatureMap", Levels()), {}, {})
     return Personal(f"personal:{algorithm}", parts, {}, TrainingHistory("", ()))

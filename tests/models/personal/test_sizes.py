@@ -1,18 +1,28 @@
 """Defaults of the networks go by how many users and pairs are trained on; what is given wins, and all is recorded."""
 
 import json
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bench.studies import personal_curve
 
 from pluralrm.metrics.personalization import personalization
 from pluralrm.models.personal import fitting
-from pluralrm.models.personal.algorithms import DEFAULTS, Algorithm, Hyper, Size, by_size, read_settings
+from pluralrm.models.personal.algorithms import (
+    DEFAULTS,
+    Algorithm,
+    Hyper,
+    Size,
+    by_size,
+    load_algorithm,
+    read_settings,
+)
 from pluralrm.models.personal.fitting import CURVE, FIT, FitRequest, better_served, fit
-from tests.models.personal.fits import fitted, run, world
+from tests.models.personal.fits import fitted, world
 from tests.models.personal.tastes import people, quietly, settings
-from tests.models.personal.test_claims import lead
 from tests.worlds import runs_of
 
 NETWORKS = ("gpo", "vpl", "pal-a", "pal-b", "maml")
@@ -149,6 +159,8 @@ def test_posts_are_never_mirrored() -> None:
 
 
 # ---------------------------------------------------------------- what it is worth
+# Each training is a draw, whatever its seed: the last bits of a sum differ between processors, and training amplifies
+# them. So no claim is about one training, or one world.
 
 
 @pytest.mark.slow
@@ -156,28 +168,49 @@ def test_posts_are_never_mirrored() -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_on_few_users_gains_nothing_where_nobody_has_a_taste_of_their_own(name: str) -> None:
-    gains = {}
-    for kind in ("alike", "random", "halves", "uneven"):
-        every = (personalization(runs_of(kind, name, seed, nearest=False)) for seed in range(6))
-        several = [one.gain for (one,) in every if one.gain is not None]
-        assert len(several) == 6
-        gains[kind] = [gain.value for gain in several]
-        assert sum(gain.low is not None and gain.low > 0 for gain in several) <= 1, several
-    print(name, gains)  # noqa: T201
-    # 24 worlds of 80 people and 160 items: the mean has a standard error of about 0.01.
-    assert abs(np.mean([gain for some in gains.values() for gain in some])) < 0.03
+    """Own pairs and another's are exchangeable there: of 24 worlds the mean gain is 0, and few intervals lie above."""
+    worlds = product(("alike", "random", "halves", "uneven"), range(6))
+    measured = [personalization(runs_of(kind, name, seed, nearest=False))[0] for kind, seed in worlds]
+    gains = [personal.gain for personal in measured if personal.gain is not None]
+    assert len(gains) == 24
+    values = np.array([gain.value for gain in gains])
+    error = values.std(ddof=1) / 24**0.5
+    above = sum(gain.low is not None and gain.low > 0 for gain in gains)
+    print(name, values.mean(), error, above)  # noqa: T201
+    # Student's t with 23 degrees lies beyond 4.6 once in 8,000 times; six of 24 intervals of 95% miss 0 on the side
+    # above once in 50,000.
+    assert abs(values.mean()) < 4.6 * error
+    assert error < 0.02
+    assert above <= 5
+
+
+@cache
+def few_users(seed: int) -> personal_curve.Data:
+    """Return 175 users with 20 pairs each, and 150 other people with 12 questions each."""
+    return personal_curve.Data("A", 175, seed)
+
+
+def gain_with_few(name: str, seed: int) -> float:
+    """Return the gain of a training by the law of the choices, over the mean of six other people's pairs."""
+    data = few_users(seed)
+    # Less patience than the default of 12 epochs, which saves half of the time.
+    algorithm = load_algorithm(name, read_settings(name, {"patience": "4"}).sized(data.size))
+    shared = algorithm.fit(data.train, data.held_out, seed=0, log=quietly).shared
+    asked = data.groups["unseen"]
+    states = [algorithm.adapt(shared, user) for user in asked.users]
+    own, *lent = (
+        personal_curve.credit(algorithm, shared, states[turn:] + states[:turn], asked).mean() for turn in range(7)
+    )
+    return float(own - np.mean(lent))
 
 
 @pytest.mark.slow
 @pytest.mark.hf
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_gains_with_few_users(name: str, tmp_path: Path) -> None:
-    folder = fitted(name, world(175, 1, 20, 21), tmp_path / name)
-    bench = world(200, 6, 8, 22)
-    own, lent = (run(folder, bench, shown, tmp_path / "runs") for shown in ("pairs:8", "pairs:8,of=swapped"))
-    gain = lead(own, lent)
-    print(name, gain)  # noqa: T201
-    assert gain.value >= 0.03
-    assert gain.low is not None
-    assert gain.low > 0
+def test_a_network_gains_with_few_users(name: str) -> None:
+    gains = [gain_with_few(name, seed) for seed in (21, 22, 23)]
+    print(name, gains)  # noqa: T201
+    # vpl gains least: 6.0 points in the mean of 22 worlds (deviation 2.2, least 2.1), and 0.7 in that of three with the
+    # defaults for many users. By a normal law the mean of three lies below 1.5 once in 5,000 times.
+    assert np.mean(gains) > 0.015
