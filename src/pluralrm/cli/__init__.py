@@ -125,7 +125,6 @@ def main() -> None:
     from pluralrm.errors import OutageError, PluralrmError
 
     allow_any_encoding()
-    gc.set_threshold(100_000)  # hardly any object is in a cycle, and to look for one takes a tenth of all imports
     atexit.register(gc.freeze)  # at the end no cycles are looked for among what goes anyway
     completes = "_PLURALRM_COMPLETE" in os.environ  # the shell asks about any of the commands
     called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
