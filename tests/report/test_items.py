@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pluralrm.core import Failure
-from pluralrm.report.items import _drawn, _scores, item_table
+from pluralrm.digests import digest
+from pluralrm.report.items import _drawn, _hashes, _scores, item_table
 from pluralrm.report.sections import Section, read_sources, sections
 from tests.metrics.rows import row
 from tests.report.folders import folders
@@ -71,3 +72,10 @@ def test_an_input_that_is_not_what_the_row_saw_is_not_shown(section: Section) ->
     table = item_table(replace(section, boards=boards), 400_000)
     assert table.complete == 0
     assert table.items == 60
+
+
+def test_the_hash_of_an_input_does_not_depend_on_the_order_of_its_keys() -> None:
+    record = {"prompt": "Tea \u2019or\u2019 coffee?", "item": "i", "candidates": ["a", "\ud800"], "user": None}
+    assert digest(record) in _hashes(record)
+    assert set(_hashes(dict(sorted(record.items())))) == {digest(record)}
+    assert digest(record) not in _hashes(record | {"user": 1})

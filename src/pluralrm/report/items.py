@@ -5,14 +5,14 @@ domains by a hash of their ids: first for their scores, then for their complete 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import zip_longest
 from typing import cast
 
 from pluralrm.core import Failure, Row, Run, Score
-from pluralrm.digests import digest
+from pluralrm.digests import digest, plain_digest
 from pluralrm.metrics.units import top_credit
 from pluralrm.report.sections import Section, name
 from pluralrm.runs import read_inputs
@@ -109,12 +109,18 @@ def _records(
             continue
         for record in read_inputs(run.path):
             item = str(record["item"])
-            if item in missing and digest(record) == of_run[item].input_hash:
+            if item in missing and of_run[item].input_hash in _hashes(record):
                 records[item, of_run[item].input_hash] = record
             elif item in bare:
                 bare.discard(item)
                 records[item, ""] = {"prompt": record["prompt"]}
     return records
+
+
+def _hashes(record: Mapping[str, object]) -> Iterator[str]:
+    """Yield the digest of a record with its keys in the order of the file, then with them sorted."""
+    yield plain_digest(record)
+    yield digest(record)
 
 
 def _within(

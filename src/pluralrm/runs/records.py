@@ -1,6 +1,5 @@
 """The shapes of a run's files, and the only place where they are read and written: nouns in, JSON out, and back."""
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from pluralrm.card import Card, LoadReport
 from pluralrm.core import OPEN_KINDS, Benchmark, FailureKind, Post, Query, Reveals, Role, Row, Score, Verdict, Vote
 from pluralrm.core import Failure as CoreFailure
-from pluralrm.digests import digest
+from pluralrm.digests import digest, plain_digest
 from pluralrm.errors import RunError
 from pluralrm.journal import Document, JournalKind, Manifest, Strict, json_line
 from pluralrm.labels import is_one_hot
@@ -389,7 +388,7 @@ def row_of(record: RowRecord) -> Row:
 
 
 def query_record(query: Query) -> dict[str, object]:
-    """Return exactly what a model was given, for inputs.jsonl.gz; keys sorted, as `digests.digest` sorts them."""
+    """Return exactly what a model was given, for inputs.jsonl.gz; keys sorted, as `digests` sorts them."""
     user = query.user
     return {
         "candidates": query.candidates,
@@ -417,12 +416,8 @@ def _post_record(post: Post) -> dict[str, str]:
 
 
 def query_hash(query: Query) -> str:
-    """Return the digest of what a model was given, as `digests.digest` spells it, in a tenth of its time."""
-    record = query_record(query)
-    try:
-        return hashlib.sha256(to_json(record)).hexdigest()
-    except PydanticSerializationError:  # a lone surrogate
-        return digest(record)
+    """Return the digest of what a model was given."""
+    return plain_digest(query_record(query))
 
 
 _ITEM = re.compile(rb'"item":("(?:[^"\\]|\\.)*")')
