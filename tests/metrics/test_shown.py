@@ -40,6 +40,14 @@ def test_a_model_that_had_to_drop_posts_is_named_with_what_it_saw(run):
     assert (found.condition, found.items, found.of) == ("recent:3", 6, 6)
     assert found.mean_posts == (("short", 1.0), ("long", 3.0))
     assert "--max-prompt-tokens N" in str(found)
+    assert "(mean: short 1.0, long 3.0)" in str(found)
+
+
+def test_models_that_saw_as_many_are_counted_together(run):
+    readers = [Reader("long", 9), Reader("also", 3), Reader("short", 1)]
+    [found] = uneven_posts([run(reader, "recent:3") for reader in readers])
+    assert "(mean: short 1.0, the others 3.0)" in str(found)
+    assert dict(found.mean_posts)["also"] == 3.0
 
 
 def test_conditions_are_not_compared_with_each_other(run):

@@ -64,6 +64,19 @@ def test_a_failure_is_no_number_and_its_words_can_be_left_out() -> None:
     assert list(failures) == [("parse", "said: secret"), ("parse", "")]
 
 
+def test_an_item_has_the_posts_that_each_model_had_room_for(section: Section) -> None:
+    """Two models under one condition, and the second keeps one post of several."""
+    full, last = (run for run in section.runs if run.condition == "raw:2")
+    few = replace(last, rows=tuple(replace(each, posts=1) for each in last.rows))
+    boards = tuple(
+        replace(board, runs=tuple(few if run is last else run for run in board.runs)) for board in section.boards
+    )
+    data: Any = item_table(replace(section, boards=boards), 4_000_000).data
+    places = {place: len(view[2]) for view, several in data["views"]["0"] for place in several}
+    assert places[section.runs.index(full)] == full.rows[0].posts == 2
+    assert places[section.runs.index(last)] == 1
+
+
 def test_an_input_that_is_not_what_the_row_saw_is_not_shown(section: Section) -> None:
     changed = [replace(one, input_hash="0" * 64) for one in section.first.rows]
     boards = tuple(

@@ -249,6 +249,7 @@ def _print_remarks(runs: "Sequence[Run]", names: Mapping[str, str], ties: "Ties"
     from pluralrm.cli.compare import TIES
     from pluralrm.metrics import precision_pairs, uneven_posts
     from pluralrm.metrics.estimates import source_notes, synthesised, trained_notes
+    from pluralrm.metrics.roles import is_own
 
     if ties != "share":
         print_wrapped(f"{TIES[ties]} Chance, lift and gain go by shared ties.")
@@ -260,7 +261,8 @@ def _print_remarks(runs: "Sequence[Run]", names: Mapping[str, str], ties: "Ties"
         print_wrapped(text, style="yellow")
     for text in _failures(runs, names):
         print_wrapped(text, style="yellow")
-    for warning in (*uneven_posts(runs), *precision_pairs(runs)):
+    own, uneven = {run.condition for run in runs if is_own(run)}, uneven_posts(runs)
+    for warning in (*([each for each in uneven if each.condition in own] or uneven), *precision_pairs(runs)):
         print_wrapped(str(warning), style="yellow")
 
 

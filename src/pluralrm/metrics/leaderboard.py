@@ -41,7 +41,11 @@ class UnevenPosts:
 
     def __str__(self) -> str:
         """Return the warning in one sentence, and what to do."""
-        models = ", ".join(f"{model} {posts:.1f}" for model, posts in self.mean_posts)
+        most = self.mean_posts[-1][1]
+        fewer = [f"{model} {posts:.1f}" for model, posts in self.mean_posts if posts < most]
+        rest = [model for model, posts in self.mean_posts if posts == most]
+        others = rest[0] if len(rest) == 1 else "the others" if fewer else "all"
+        models = ", ".join([*fewer, f"{others} {most:.1f}"])
         return (
             f"unequal inputs under {self.condition}: in {self.items:,} of {self.of:,} items some models saw fewer "
             f"posts (mean: {models}). Score them with one --max-prompt-tokens N, or with fewer posts"

@@ -197,18 +197,25 @@ class _Views:
 
     def add(self, item: str) -> None:
         """Take an item in, with every input that is on disk; an item without any stays out."""
-        seen: dict[str, list[int]] = {}
+        seen: dict[tuple[str, int], list[int]] = {}
         for index, of_run in enumerate(self.rows):
-            seen.setdefault(of_run[item].input_hash, []).append(index)
-        records = [(self._records[item, key], places) for key, places in seen.items() if (item, key) in self._records]
-        if records:
-            self.found[item] = [[self._view(record), list(places)] for record, places in records]
+            row = of_run[item]
+            seen.setdefault((row.input_hash, row.posts), []).append(index)
+        views: list[Json] = [
+            [self._view(self._records[item, key], posts), list(places)]
+            for (key, posts), places in seen.items()
+            if (item, key) in self._records
+        ]
+        if views:
+            self.found[item] = views
             self.bytes += len(json.dumps(self.found[item])) + len(json.dumps(item))
 
-    def _view(self, record: Mapping[str, object]) -> Json:
+    def _view(self, record: Mapping[str, object], room: int) -> Json:
         number = self.pool.number
         user = cast("Mapping[str, Sequence[Mapping[str, str]]] | None", record["user"])
-        posts: Json = [[number(post["category"]), number(post["text"])] for post in user["posts"]] if user else []
+        posts: Json = (
+            [[number(post["category"]), number(post["text"])] for post in user["posts"][:room]] if user else []
+        )
         pairs: Json = (
             [[number(pair[key]) for key in ("prompt", "preferred", "other")] for pair in user["pairs"]] if user else []
         )
