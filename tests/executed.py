@@ -8,6 +8,7 @@ what is there for readers and type checkers alone (docstrings, `if TYPE_CHECKING
 """
 
 import ast
+import runpy
 import sys
 import threading
 from collections import defaultdict
@@ -139,6 +140,10 @@ def pytest_configure() -> None:
         _trace(_on_call)
     else:
         _monitor.start()
+    for file in map(Path, _files):  # in a worker, conftest.py and what it imports come before this
+        name = ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+        if name in sys.modules:
+            runpy.run_path(str(file), run_name=name)
 
 
 @pytest.hookimpl(optionalhook=True)
