@@ -124,7 +124,7 @@ def pytest_collection_finish() -> None:
     """Take what was imported and collected out of garbage collection: each full one reads a million objects again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 10, 10)  # of 700: tests make little that is garbage in cycles
+    gc.set_threshold(20_000, 10, 10)  # by default 700: tests leave few cycles behind
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
