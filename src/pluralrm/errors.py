@@ -105,9 +105,13 @@ class OutageError(ServiceError):
 
 
 def together(errors: Sequence[PluralrmError]) -> PluralrmError:
-    """Return several errors as one: an outage where all of them are, else a model that is broken."""
+    """Return several errors as one, each message once: an outage where all of them are, else a model that is broken.
+
+    >>> str(together([ModelError("no route /tokenize"), ModelError("no route /tokenize")]))
+    'no route /tokenize'
+    """
     outage = all(isinstance(error, OutageError) for error in errors)
-    return (OutageError if outage else ModelError)("\n".join(map(str, errors)))
+    return (OutageError if outage else ModelError)("\n".join(dict.fromkeys(map(str, errors))))
 
 
 class PrivacyError(ServiceError):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from pluralrm import compare, score
 from pluralrm.benchmarks import pocket
 from pluralrm.cli import app
-from pluralrm.cli.compare import print_answers, print_boards
+from pluralrm.cli.compare import print_answers, print_boards, with_rows
 from pluralrm.cli.diagnostics import print_plural
 from pluralrm.cli.overview import View
 from pluralrm.cli.show import print_summary
@@ -239,6 +239,14 @@ def test_a_model_that_is_there_twice_did_see_the_user(capsys: pytest.CaptureFixt
     assert "is there twice" in text
     assert "did not see" not in text
     assert "no context" not in text
+
+
+def test_a_model_without_an_answer_is_named_once_with_its_conditions(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = _world("none", "raw:10", "swapped:10")
+    dead = [replace(each, model="dead", rows=(), complete=False, items=80) for each in runs]
+    assert with_rows([*runs, *dead]) == runs
+    err = capsys.readouterr().err
+    assert err == "dead is not in the table: it answered no item yet under none, raw:10 and swapped:10\n"
 
 
 class _Short:

@@ -12,7 +12,7 @@ import typer
 
 from pluralrm.cli.diagnostics import LIST, PLURAL, plural_json, print_plural, print_plural_form
 from pluralrm.cli.options import ALL, FORMAT, HUMAN, QUIET, TEXT_FORMS, TableFormat, asked, output_format
-from pluralrm.cli.overview import View, note_more, points_cell, print_form, print_overview
+from pluralrm.cli.overview import View, note_more, note_unanswered, points_cell, print_form, print_overview
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.text import counted, estimated
@@ -102,8 +102,7 @@ def _called(group: "list[Run]") -> "list[Run]":
 
 def with_rows(runs: "Sequence[Run]", by: str = "") -> "list[Run]":
     """Return the runs that have rows, and name the others; raise where those of a run lack the tag `by`."""
-    for run in (run for run in runs if not run.done):
-        note(f"left out {run.path}: it has no rows yet")
+    note_unanswered([run for run in runs if not run.done])
     scored = [run for run in runs if run.done]
     if by:
         check_tag(scored, by)

@@ -361,6 +361,15 @@ def _command_lines(words: Sequence[str], width: int) -> list[str]:
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
 
 
+def note_unanswered(runs: "Sequence[Run]") -> None:
+    """Say on stderr which models have no answer yet, and under which conditions."""
+    conditions: dict[str, list[str]] = {}
+    for run in runs:
+        conditions.setdefault(run.name or run.model, []).append(run.condition)
+    for model, names in conditions.items():
+        note(f"{model} is not in the table: it answered no item yet under {listed(names)}")
+
+
 def note_more(paths: "Sequence[Path]", *, every: bool = False) -> None:
     """Say on stderr where the rest is: every run, and a report with plots and items."""
     names = shlex.join(map(str, paths))
