@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.audit import near
-from pluralrm.audit.near import THRESHOLD, near_duplicates, numbered, repeated_answers, repeated_prompts, repeats
+from pluralrm.audit.near import (
+    THRESHOLD,
+    Texts,
+    near_duplicates,
+    numbered,
+    repeated_answers,
+    repeated_posts,
+    repeated_prompts,
+    repeats,
+)
 from pluralrm.core import Benchmark
 from tests.audit.worlds import crossed
 from tests.construct.worlds import changed, pairs, texts
@@ -109,3 +118,13 @@ def test_what_many_people_judge_is_no_repetition_of_itself() -> None:
     )
     copied = Benchmark(bench.card, (*bench.items, changed(again, cluster="new", user=None)))
     assert repeated_prompts(copied).status == repeated_answers(copied).status == "warn"
+
+
+def test_a_post_that_two_users_share_is_named_with_both() -> None:
+    """Ids made of the text are equal: the users say whose post it is."""
+    text = "My rosemary died of kindness on the window sill of the kitchen last winter."
+    words = numbered([text, text, "A plum."])
+    finding = repeated_posts(Texts(words, ["ann", "ben", "cleo"], ["post-1", "post-1", "post-2"]))
+    assert "(such as 'post-1', of 'ann' and 'ben')" in finding.found
+    finding = repeated_posts(Texts(words, ["ann", "ben", "cleo"], ["a-1", "b-1", "c-1"]))
+    assert "(such as 'a-1' and 'b-1')" in finding.found

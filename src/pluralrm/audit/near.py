@@ -421,7 +421,9 @@ def _finding(noun: str, texts: Texts, owner: str) -> AuditFinding:
     detail = f"of {counted(len(texts.owners), noun)} {estimated(across)}% nearly repeat one of another {owner}"
     if result.example is not None:
         first, other = sorted(texts.names[index] for index in result.example)
-        detail += f" (such as {first!r} and {other!r})"
+        people = sorted(texts.owners[index] for index in result.example)
+        same = f"{first!r}, of {people[0]!r} and {people[1]!r}"  # an id made of the text
+        detail += f" (such as {same if first == other else f'{first!r} and {other!r}'})"
     detail += f", {estimated(within)}% another of their own {owner}"
     if not result.complete:
         detail += "; phrases shared by very many texts were not followed, so there may be more"
