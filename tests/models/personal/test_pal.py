@@ -81,7 +81,7 @@ def test_contradictory_pairs_leave_a_user_where_the_population_is(fitted):
 def test_it_learns_from_what_is_shown(fitted):
     algorithm, fit = fitted
     unseen = people(24, 16, seed=9)
-    # pal-a: 0.83 in the mean of six draws of users and weights, deviation 0.055.
+    # pal-a: 0.83 in the mean of ten draws of users and weights, deviation 0.05.
     assert credit(algorithm, fit.shared, unseen, shown=8) > 0.65
     assert credit(algorithm, fit.shared, unseen, shown=8, lent=True) < 0.65
 

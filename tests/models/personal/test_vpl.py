@@ -158,8 +158,8 @@ def test_the_weight_of_the_divergence_rises_from_nothing_and_stays():
 def test_it_learns_from_what_is_shown(fitted):
     algorithm, fit = fitted
     unseen = people(24, 16, seed=9)
-    # 0.88 in the mean of six draws of users and weights, deviation 0.04.
-    assert credit(algorithm, fit.shared, unseen, shown=8) > 0.7
+    # 0.86 in the mean of ten draws of users and weights, deviation 0.06.
+    assert credit(algorithm, fit.shared, unseen, shown=8) > 0.65
     assert credit(algorithm, fit.shared, unseen, shown=8, lent=True) < 0.65
 
 
