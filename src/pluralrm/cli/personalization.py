@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 _ROLES: "tuple[Role, ...]" = ("none", "own", "swapped", "nearest", "group", "outside", "least", "oracle")
 """The columns of accuracies; there is no room for `noise`, which the report has."""
 _LEGEND = (
-    "Points. lift: own - none. gain: own - swapped. closed: per cent of oracle - none that own has. changed: per cent "
-    "of verdicts that differ under another user's posts. Intervals are each by itself. p: own against swapped, by "
-    "sign flips"
+    "Points. lift: own - none. gain: own - swapped. gap closed: per cent of oracle - none that own has. flips: per "
+    "cent of verdicts that differ under another user's posts. Intervals are each by itself. p: own against swapped, "
+    "by sign flips"
 )
 _PROMPT_LEGEND = (
     "sensitivity: points that a prompt's winner earns there, minus those it earns under the record's other prompts. "
@@ -159,6 +159,8 @@ def _prompt_uses(runs: "Sequence[Run]") -> "list[PromptUse]":
 
 def _print_pairs(group: "Sequence[Personalization]") -> None:
     """Print the pair, and the accuracies that it comes from, for models with the same own and control conditions."""
+    from pluralrm.metrics.overview import WORDS
+
     conditions = _conditions(group)
     noun = "labelled pairs" if conditions["own"].startswith("pairs:") else "posts"
     _title(f"{group[0].benchmark}: what the user's {noun} are worth under {conditions['own']}")
@@ -167,10 +169,10 @@ def _print_pairs(group: "Sequence[Personalization]") -> None:
     if "oracle" in conditions:
         text = f"ORACLE: under {conditions['oracle']} the model saw the rubric"
         print_wrapped(text, first="  ", indent="  ", style="red")
-    pairs = [(result.model, _points(result.lift), _points(result.gain), result.verdict) for result in group]
+    pairs = [(result.model, _points(result.lift), _points(result.gain), WORDS[result.verdict]) for result in group]
     console().print(table([("model", "name"), ("lift [95%]", "left"), ("gain [95%]", "left"), ("", "left")], pairs))
     roles = [role for role in _ROLES if role in conditions]
-    numbers = (*roles, "closed", "changed", "p")
+    numbers = (*roles, "gap closed", "flips", "p")
     columns: list[tuple[str, Kind]] = [("model", "name"), *((number, "right") for number in numbers)]
     console().print(table(columns, [_behind(result, roles) for result in group]))
     print_legend(_remarks(group))
@@ -189,6 +191,8 @@ def _behind(result: "Personalization", roles: "Sequence[Role]") -> list[str]:
 
 def _remarks(group: "Sequence[Personalization]") -> list[str]:
     """Return what must be known of these models: failures, and control conditions that are missing or not alike."""
+    from pluralrm.metrics.overview import WORDS
+
     lines = []
     for result in group:
         failed = [f"{estimate.failed} under {role}" for role, estimate in result.accuracy.items() if estimate.failed]
@@ -196,7 +200,7 @@ def _remarks(group: "Sequence[Personalization]") -> list[str]:
             at_worst = "lift and gain count them at their worst: wrong under own, right under a control"
             lines.append(f"{result.model}: items failed, and so wrong: {', '.join(failed)}; {at_worst}.")
         lines += [f"{result.model}: the {name} shows nothing, {why}." for name, why in result.by_failing.items()]
-        lines += [f"{result.model}: {result.verdict}, {result.standing}."] if result.standing else []
+        lines += [f"{result.model}: {WORDS[result.verdict]}, {result.standing}."] if result.standing else []
     for name in ("lift", "gain"):
         without: dict[str, list[str]] = {}
         for result in group:
@@ -208,19 +212,19 @@ def _remarks(group: "Sequence[Personalization]") -> list[str]:
 
 def _reading(results: "Sequence[Personalization]") -> list[str]:
     """Return what the columns and the verdicts mean."""
+    from pluralrm.metrics.overview import WORDS
+    from pluralrm.metrics.personalization import VERDICTS
+
     tests = sum(result.tested for result in results)
     family = f"Holm over {tests:,} tests here" if tests > 1 else "one test" if tests else "not tested here"
     lines = [f"{_LEGEND}, {family}."]
     if any("oracle" in result.conditions and result.numbers["gap_closed"] is None for result in results):
-        lines.append("closed –: oracle - none is not significantly above 0, so there is no gap to close.")
-    from pluralrm.metrics.personalization import VERDICTS
-
-    lines += [
-        f"{verdict}: {VERDICTS[verdict]}."
-        for verdict in VERDICTS
-        if any(verdict == result.verdict for result in results)
-    ]
-    return lines
+        lines.append("gap closed –: oracle - none is not significantly above 0, so there is no gap to close.")
+    meanings: dict[str, list[str]] = {}
+    for verdict in VERDICTS:
+        if any(verdict == result.verdict for result in results):
+            meanings.setdefault(WORDS[verdict], []).append(VERDICTS[verdict])
+    return lines + [f"{word}: {'; or '.join(meaning)}." for word, meaning in meanings.items()]
 
 
 def _print_curves(curves: "Sequence[ColdStart]") -> None:
