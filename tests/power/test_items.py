@@ -40,14 +40,14 @@ def told(differences: np.ndarray) -> tuple[bool, bool]:
 def test_the_promised_number_of_users_has_the_promised_power_in_another_simulation() -> None:
     needed = clusters_needed(declared(0.4, likeness=0.2, items=3), 0.1, 3, PowerSettings())
     assert needed.clusters is not None
-    power = next(point.found for point in needed.curve if point.clusters == needed.clusters.value)
+    assert needed.reached is not None
     rng = np.random.default_rng(77)
     told_apart = [
         told(benchmark(rng, int(needed.clusters.value), 3, mean=(0.15, 0.6, 0.25), r=0.2)) for _ in range(300)
     ]  # 300 place a share of .8 within .045
     by_test, by_interval = np.mean(told_apart, axis=0)
     assert by_test == pytest.approx(0.8, abs=0.055)
-    assert by_interval == pytest.approx(power.by_interval.value, abs=0.055)
+    assert by_interval == pytest.approx(needed.reached.by_interval.value, abs=0.055)
 
 
 @pytest.mark.slow

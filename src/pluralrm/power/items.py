@@ -66,6 +66,11 @@ class ClustersNeeded(JsonFields):
     clusters: Estimate | None
     curve: tuple[ClustersPoint, ...]
 
+    @property
+    def reached(self) -> DetectionPower | None:
+        """How often the smallest number tells the difference."""
+        return next((row.found for row in self.curve if self.clusters and row.clusters == self.clusters.value), None)
+
 
 def clusters_needed(
     world: DifferenceWorld, difference: float, items: float, settings: PowerSettings, *, df: float | None = None
