@@ -172,7 +172,7 @@ def _print_pairs(group: "Sequence[Personalization]") -> None:
     pairs = [(result.model, _points(result.lift), _points(result.gain), WORDS[result.verdict]) for result in group]
     console().print(table([("model", "name"), ("lift [95%]", "left"), ("gain [95%]", "left"), ("", "left")], pairs))
     roles = [role for role in _ROLES if role in conditions]
-    numbers = (*roles, "gap closed", "flips", "p")
+    numbers = (*roles, "gap\nclosed", "flips", "p")
     columns: list[tuple[str, Kind]] = [("model", "name"), *((number, "right") for number in numbers)]
     console().print(table(columns, [_behind(result, roles) for result in group]))
     print_legend(_remarks(group))
@@ -222,7 +222,7 @@ def _reading(results: "Sequence[Personalization]") -> list[str]:
         lines.append("gap closed –: oracle - none is not significantly above 0, so there is no gap to close.")
     meanings: dict[str, list[str]] = {}
     for verdict in VERDICTS:
-        if any(verdict == result.verdict for result in results):
+        if verdict != "unknown" and any(verdict == result.verdict for result in results):  # its word says it
             meanings.setdefault(WORDS[verdict], []).append(VERDICTS[verdict])
     return lines + [f"{word}: {'; or '.join(meaning)}." for word, meaning in meanings.items()]
 
