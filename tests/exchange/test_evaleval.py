@@ -95,6 +95,16 @@ def test_nothing_of_a_user_leaves_unless_allowed(tmp_path_factory: pytest.TempPa
     assert numbers(again) == numbers(run)
 
 
+def test_an_item_that_a_run_left_open_stays_open(tmp_path: Path) -> None:
+    bench = bakery(3)
+    left = bench.items[1].id
+    run = score(bench, Scripted(moods={left: "transport"}), "recent:1", out=tmp_path / "own")
+    again = back(evaleval, write_evaleval(run.path, tmp_path / "out").aggregate, bench, tmp_path, form="evaleval")
+    assert (run.complete, again.complete) == (False, False)
+    assert [row.item for row in again.rows if row.open] == [left]
+    assert numbers(again) == numbers(run)
+
+
 @pytest.mark.parametrize("name", ["pocket-prb", "pocket-rmgap"])
 @pytest.mark.parametrize("model", ["longest", "bm25", "random"])
 def test_shipped_benchmarks_travel_with_their_intervals(tmp_path: Path, name: str, model: str) -> None:

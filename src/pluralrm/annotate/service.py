@@ -88,7 +88,7 @@ _NAMES: Mapping[Dimension, str] = {
 _MEANS: Mapping[Dimension, str] = {
     "factuality": "What it says is true, and nothing in it misleads.",
     "relevance": "It answers what was asked, and stays with it.",
-    "helpfulness": "Whoever asked can act on it or has learned what they wanted.",
+    "helpfulness": "The person who asked can act on it, or learns what they wanted to know.",
     "personal_fit": "It suits this asker in particular, rather than just anybody.",
 }
 _FITS_ME = "It suits you in particular, rather than just anybody."
