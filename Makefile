@@ -73,7 +73,6 @@ test: $(VENV)/.docs
 # gate, which costs nothing from 3.12 on. Another Python: make test-lowest OTHER=python3.11
 LOWEST := .venv-lowest
 EXAMPLES ?= 200
-GATE ?= -p tests.executed
 
 $(LOWEST)/.ready: pyproject.toml tests/lowest_versions.py .ci/other_python
 	$(or $(OTHER),$$(sh .ci/other_python)) -m venv --clear $(LOWEST)
@@ -83,7 +82,7 @@ $(LOWEST)/.ready: pyproject.toml tests/lowest_versions.py .ci/other_python
 	@touch $@
 
 test-lowest: $(LOWEST)/.ready
-	$(if $(EXAMPLES),PLURALRM_EXAMPLES=$(EXAMPLES)) $(LOWEST)/bin/python -m pytest $(GATE) $(SPLIT) $(WORKERS)
+	$(if $(EXAMPLES),PLURALRM_EXAMPLES=$(EXAMPLES)) $(LOWEST)/bin/python -m pytest -p tests.executed $(SPLIT) $(WORKERS)
 
 test-pages: $(VENV)/.docs
 	$(PYTEST) $(SPLIT) auto -m pages
