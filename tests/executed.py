@@ -14,6 +14,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -135,6 +136,9 @@ _monitor = _Monitor() if sys.version_info >= (3, 12) else None
 
 def pytest_configure() -> None:
     """Begin before a test file is imported."""
+    package = find_spec("pluralrm")
+    if package is None or Path(str(package.origin)).parent != SOURCE:
+        raise pytest.UsageError(f"the gate counts lines of {SOURCE}, and Python imports {package and package.origin}")
     _files.update({str(file): {line for lines in statements(file) for line in lines} for file in gated_files()})
     if _monitor is None:
         _trace(_on_call)
