@@ -172,7 +172,7 @@ def _p_at_most(first: FloatArray, second: FloatArray, side: RunItems, margin: fl
     the design effect of people and prompts, which grows with the difference (at most twofold here). Means over domains
     have the interval's alone.
     """
-    from scipy.special import stdtr
+    from pluralrm.stats.special import stdtr
 
     means, gaps = _means(side, first, second, macro=macro), first - second
     p = p_below(means, 0, 1, margin)

@@ -296,7 +296,7 @@ def _of_people(table: Comparisons, trial: Trial, seed: int) -> Iterator[Tried | 
 
 
 def _probe(table: Comparisons, tried: Tried, adjusted: float, level: float) -> Probe:
-    from scipy.special import ndtri
+    from pluralrm.stats.special import ndtri
 
     if tried.guess is None:
         fixed = "fixed by design: every answer is preferred equally often among the prompts that share it"

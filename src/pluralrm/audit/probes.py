@@ -419,7 +419,7 @@ def detectable(guess: Guess, chance: float, level: float) -> float:
     By how much the same guess varies under labels that mean nothing, so that items which go together in a cluster
     count as the fewer that they are worth. The level is shared among the guesses from which the best was picked.
     """
-    from scipy.special import ndtri
+    from pluralrm.stats.special import ndtri
 
     reach = float(ndtri(1 - level / guess.choices) + ndtri(POWER)) * guess.noise
     return min(1.0, chance + reach)

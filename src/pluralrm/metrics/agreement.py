@@ -166,7 +166,7 @@ def _ends(coefficients: Coefficients, clusters: int, level: float) -> tuple[floa
     They lie further out by Student's t and n/(n-1), without which few clusters have too narrow an interval (Hesterberg
     2015, "expanded percentile").
     """
-    from scipy.special import ndtr
+    from pluralrm.stats.special import ndtr
 
     resamples = coefficients.resampled[~np.isnan(coefficients.resampled)]
     if clusters < FEWEST:

@@ -209,7 +209,7 @@ class PersonTest(JsonFields):
 
 def person_tests(by_person: Mapping[str, Sequence[StandInComparison]], terms: StandInTerms) -> list[PersonTest]:
     """Return the tests of each person, by name: Tango's score statistic, with the design effect of clusters."""
-    from scipy.special import ndtr, stdtr
+    from pluralrm.stats.special import ndtr, stdtr
 
     names = sorted(by_person)
     ahead = [np.array([comparison.ahead for comparison in by_person[name]]) for name in names]

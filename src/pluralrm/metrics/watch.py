@@ -110,7 +110,7 @@ def _finite(array: FloatArray, window: slice) -> IntArray:
 
 def _excess_p(means: ClusterMeans, excess: float, column: int, minus: int | None) -> float:
     """Return the one-sided p of an excess above 0."""
-    from scipy.special import stdtr
+    from pluralrm.stats.special import stdtr
 
     clusters = min(means.effective_clusters(index) for index in range(len(means.means)))
     if clusters < _FEWEST:

@@ -157,7 +157,7 @@ def _guess(tried: int, value: float, target: float, exponent: float) -> int:
 
 
 def _quantile(share: float) -> float:
-    from scipy.special import ndtri
+    from pluralrm.stats.special import ndtri
 
     return float(ndtri(min(max(share, 0.01), 0.999)))
 

@@ -86,7 +86,7 @@ def _p_below(means: Crossed, bound: float) -> float:
 
 def _crossing(means: Crossed, bound: float) -> float:
     """Return the alpha whose interval at 1 - 2 alpha just reaches the bound, from 0 to 0.5."""
-    from scipy.special import ndtr, stdtr
+    from pluralrm.stats.special import ndtr, stdtr
 
     variance, df = crossed_spread(*means)
     if not variance:
@@ -162,7 +162,7 @@ def sign_flip_ps(several: Sequence[ClusterMeans], *, seed: int = 0, flips: int =
 
 def _two_way_p(means: ClusterMeans) -> FloatArray:
     """Return (M, M) two-sided p-values by Student's t; 0 where nothing varies, 1 where the means are equal."""
-    from scipy.special import stdtr
+    from pluralrm.stats.special import stdtr
 
     p = np.ones((len(means.means), len(means.means)))
     for first, second in combinations(range(len(p)), 2):
@@ -242,7 +242,7 @@ def paired_score(first: ArrayLike, second: ArrayLike, n: ArrayLike, difference: 
 
 def student_p(behind: int, leads: int, n: int, epsilon: float) -> float:
     """Return the authors' p: Student's t of the differences, one-sided; 0 or 1 where none varies."""
-    from scipy.special import stdtr
+    from pluralrm.stats.special import stdtr
 
     mean = (behind - leads) / n
     variance = (behind + leads - n * mean**2) / (n - 1) / n if n > 1 else 0.0

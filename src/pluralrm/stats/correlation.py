@@ -52,7 +52,7 @@ def _intraclass(ratio: float, size: float) -> float:
 
 def _f_quantiles(between: int, within: int) -> tuple[float, float]:
     """Return the quantiles of F by which a ratio is divided for the lower and the upper end."""
-    from scipy.special import fdtri
+    from pluralrm.stats.special import fdtri
 
     return float(fdtri(between, within, 0.5 + 0.95 / 2)), float(fdtri(between, within, 0.5 - 0.95 / 2))
 
@@ -117,7 +117,7 @@ def _two_way(sides: Sequence[Interval], method: str) -> Interval:
 
 def expanded_percentiles(draws: FloatArray, clusters: int) -> Bounds:
     """Return the percentiles of the draws that cover as Student's t does with this many clusters (Hesterberg 2015)."""
-    from scipy.special import ndtr
+    from pluralrm.stats.special import ndtr
 
     tail = float(ndtr(-np.sqrt(clusters / (clusters - 1)) * t_quantile(clusters - 1)))
     low, high = np.quantile(draws, [tail, 1 - tail])

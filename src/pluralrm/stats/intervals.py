@@ -54,14 +54,14 @@ class Gap(NamedTuple):
 
 def normal_quantile(level: float = 0.95) -> float:
     """Return the normal quantile of a two-sided interval: 1.96 for 0.95."""
-    from scipy.special import ndtri
+    from pluralrm.stats.special import ndtri
 
     return float(ndtri(0.5 + level / 2))
 
 
 def t_quantile(df: float, level: float = 0.95) -> float:
     """Return Student's quantile of a two-sided interval; df may be any positive number, infinity gives the normal."""
-    from scipy.special import stdtrit
+    from pluralrm.stats.special import stdtrit
 
     return float(stdtrit(df, 0.5 + level / 2)) if np.isfinite(df) else normal_quantile(level)
 

@@ -237,7 +237,7 @@ class CrossedFit(NamedTuple):
 
     def p(self, index: int) -> float:
         """Return the two-sided p-value against no effect."""
-        from scipy.special import stdtr
+        from pluralrm.stats.special import stdtr
 
         error = float(self.errors[index])
         return float(2 * stdtr(self.df, -abs(float(self.values[index])) / error)) if error else 1.0

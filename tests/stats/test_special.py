@@ -1,0 +1,62 @@
+"""scipy.special without numpy's compiler of Fortran: the same functions, and f2py is there for who asks for it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import scipy.special
+
+from pluralrm.stats import special
+
+LOADED = "'numpy.f2py.crackfortran' in sys.modules"
+
+
+def printed(code: str) -> list[str]:
+    """Return the words that a fresh interpreter prints."""
+    result = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], check=True, capture_output=True, text=True)
+    return result.stdout.split()
+
+
+def test_the_functions_are_those_of_scipy() -> None:
+    assert all(getattr(special, name) is getattr(scipy.special, name) for name in special.__all__)
+
+
+def test_the_compiler_of_fortran_is_not_loaded() -> None:
+    assert printed(f"import pluralrm.stats.special\nprint({LOADED})") == ["False"]
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "import numpy.f2py; numpy.f2py.get_include()",
+        "from numpy.f2py import crackfortran",
+        "import numpy; numpy.f2py.f2py2e",
+    ],
+)
+def test_who_asks_for_it_gets_it(asks: str) -> None:
+    code = f"import pluralrm.stats.special\n{asks}\nimport numpy.f2py\n"
+    assert printed(f"{code}print({LOADED}, numpy.f2py.__file__.endswith('__init__.py'))") == ["True", "True"]
+
+
+def test_one_that_is_loaded_stays() -> None:
+    code = "import numpy.f2py\nbefore = sys.modules['numpy.f2py']\nimport pluralrm.stats.special\n"
+    assert printed(f"{code}print(before is sys.modules['numpy.f2py'], type(before).__name__)") == ["True", "module"]
+
+
+def test_a_deferred_module_is_loaded_by_its_first_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "json.tool", raising=False)
+    monkeypatch.delattr(json, "tool", raising=False)
+    special._defer("json", "tool")
+    deferred = sys.modules["json.tool"]
+    special._defer("json", "tool")
+    assert sys.modules["json.tool"] is deferred
+    assert "main" not in object.__getattribute__(deferred, "__dict__")
+    assert callable(deferred.main)
+    monkeypatch.delitem(sys.modules, "json.tool")
+    monkeypatch.delattr(json, "tool")
+
+
+def test_a_module_that_is_not_there_stays_away() -> None:
+    special._defer("json", "nothing_of_this_name")
+    assert "json.nothing_of_this_name" not in sys.modules
