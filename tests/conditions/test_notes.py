@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.conditions import KINDS, load_condition
 from pluralrm.conditions.loans import Amount
-from pluralrm.conditions.notes import FORM, PreparedQuery, Preparing, open_notes
-from pluralrm.conditions.posts import partners
+from pluralrm.conditions.notes import FORM, open_notes
+from pluralrm.conditions.posts import PreparedQuery, Preparing, partners
 from pluralrm.core import Benchmark, Failure, Item, Oracle, Query, User
 from pluralrm.errors import PrivacyError, ServiceError, SpecError, TemplateError
 from pluralrm.retrieval import Ranker, Request

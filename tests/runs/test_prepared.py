@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.conditions.notes import PreparedQuery
+from pluralrm.conditions.posts import PreparedQuery
 from pluralrm.core import Exchange, Failure, Query, Verdict
 from pluralrm.runs.verdicts import answered, windows
 

@@ -1,5 +1,6 @@
 """What can be read of a run folder, whatever became of it."""
 
+import gc
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from pluralrm.core import Failure, Query, Run, Verdict
 from pluralrm.errors import RunError
 from pluralrm.journal import sealed_line, unsealed_line
 from pluralrm.runs import load_inputs, load_manifest, load_run, read_inputs, score
-from pluralrm.runs.store import without_copies
+from pluralrm.runs.store import uncollected, without_copies
 from tests.builders import Scripted, as_before, bakery, edit_json
 
 
@@ -34,6 +35,24 @@ def test_only_a_complete_run_with_equal_rows_is_a_copy(run: Run) -> None:
     for change in changes:
         both = [run, replace(moved, **change)]
         assert without_copies(both) == (both, "")
+
+
+def test_what_was_loaded_is_not_looked_through_at_once() -> None:
+    looks: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        looks.append(f"{phase} {info['generation']}")
+
+    gc.callbacks.append(note)
+    try:
+        with uncollected():
+            rows = [[index] for index in range(50_000)]
+        young = gc.get_count()[0]
+    finally:
+        gc.callbacks.remove(note)
+    assert not looks
+    assert young < len(rows) / 10
+    assert gc.isenabled()
 
 
 def test_a_folder_that_is_no_run_says_how_one_is_made(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
-from pluralrm.conditions.notes import PreparedQuery, open_notes
+from pluralrm.conditions.notes import open_notes
+from pluralrm.conditions.posts import PreparedQuery
 from pluralrm.core import Benchmark, Failure, Item
 from pluralrm.serve.server import RewardServer, open_server
 from tests.builders import bakery

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from pluralrm.attack.attacks import Attack, Target, attacked, text_of_length
 from pluralrm.conditions import condition_role, load_condition
 from pluralrm.conditions.loans import Amount, lend_users
-from pluralrm.conditions.notes import Preparing
-from pluralrm.conditions.posts import partners
+from pluralrm.conditions.posts import Preparing, partners
 from pluralrm.conditions.traits import DeclaredTraits
 from pluralrm.core import OWN, Benchmark, Condition, ConditionRole, Item, Query, Reveals, User, persons
 from pluralrm.errors import ConditionError

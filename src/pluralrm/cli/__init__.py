@@ -125,6 +125,7 @@ def main() -> None:
     from pluralrm.errors import OutageError, PluralrmError
 
     allow_any_encoding()
+    gc.set_threshold(10_000)  # at 700 cycles are looked for 200 times while a verb is imported
     atexit.register(gc.freeze)  # at the end no cycles are looked for among what goes anyway
     completes = "_PLURALRM_COMPLETE" in os.environ  # the shell asks about any of the commands
     called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")

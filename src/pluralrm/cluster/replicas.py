@@ -1,6 +1,5 @@
 """Replicas of one model: actors that open their work once and answer batches, and the queue that they share."""
 
-import http.client
 import os
 import platform
 import secrets
@@ -453,6 +452,8 @@ class EngineProcess:
             self._guard.stdin.close()
 
     def _answers(self) -> bool:
+        import http.client
+
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
         try:
             connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {os.environ[ENGINE_KEY]}"})

@@ -25,11 +25,11 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from pluralrm.chat import KEYS, ChatCall, ChatModel, ChatRole, ScriptedChat, open_role, seed
 from pluralrm.chat.completions import unreadable
-from pluralrm.conditions.posts import OwnPosts, Swapped, lending_options, parse_lending
+from pluralrm.conditions.posts import OwnPosts, PreparedQuery, Swapped, lending_options, parse_lending
 from pluralrm.core import Benchmark, Exchange, Failure, Item, Query, Reveals, UserView
 from pluralrm.errors import BenchmarkError, ConditionError, ServiceError, SpecError, did_you_mean
 from pluralrm.folders import default_cache
@@ -105,30 +105,6 @@ def _check(items: Sequence[str]) -> None:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-# ---------------------------------------------------------------- a query and its notes
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedQuery:
-    """What a condition made of an item: the Query, and what was said on the way to it.
-
-    With a `failure` the Query is not whole: no reward model is asked, and the item has failed, or stays open.
-    """
-
-    query: Query
-    failure: Failure | None = None
-    exchanges: tuple[Exchange, ...] = ()
-
-
-@runtime_checkable
-class Preparing(Protocol):
-    """A condition that asks a model of its own and may get no answer; its `queries` raise where it gets none."""
-
-    def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[PreparedQuery]:
-        """Yield one PreparedQuery per item, in order."""
-        ...
 
 
 FORM = Form("required", tuple(sorted({*KEYS, *RANKING_KEYS, "k", "of", "posts"})))

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from pluralrm.conditions.loans import Amount, Author, Nearest, Shelf, lenders, lonely, shelf, shelves_by_domain
-from pluralrm.core import Aspect, Benchmark, Item, Oracle, Post, Query, Reveals, UserView, persons
+from pluralrm.core import Aspect, Benchmark, Exchange, Failure, Item, Oracle, Post, Query, Reveals, UserView, persons
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.retrieval import Ranker, Ranking, Request, parse_ranking
 from pluralrm.specs import Spec
@@ -21,6 +22,27 @@ from pluralrm.specs import Spec
 def allowed_query(item: Item, user: UserView | None = None) -> Query:
     """Return the Query for an item. Whatever is not named here, no model sees."""
     return Query(id=item.id, prompt=item.prompt, candidates=item.candidates, user=user)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """What a condition made of an item: the Query, and what was said on the way to it.
+
+    With a `failure` the Query is not whole: no reward model is asked, and the item has failed, or stays open.
+    """
+
+    query: Query
+    failure: Failure | None = None
+    exchanges: tuple[Exchange, ...] = ()
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A condition that asks a model of its own and may get no answer; its `queries` raise where it gets none."""
+
+    def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[PreparedQuery]:
+        """Yield one PreparedQuery per item, in order."""
+        ...
 
 
 _WINDOW = 64

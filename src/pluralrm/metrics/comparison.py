@@ -33,6 +33,7 @@ from pluralrm.metrics.units import (
     once,
     rows_by_domain,
     score_table,
+    structure_of,
     table_of,
     top_credit,
     units_of,
@@ -262,7 +263,10 @@ def paired_differences(runs: Sequence[Run], metric: str = "", *, seed: int = 0) 
     unfinished = [bool(remark(run)) for run in runs]
     raw = [1.0 if unfinished[i] or unfinished[j] else float(p_values[i, j]) for i, j in pairs]
     same = _alike(runs)
-    fixed = [bool(same_everywhere(means, index) and METRICS[name].fixed(run.rows)) for index, run in enumerate(runs)]
+    fixed = [
+        bool(same_everywhere(means, index) and METRICS[name].fixed(run.rows, structure_of(run)))
+        for index, run in enumerate(runs)
+    ]
     notes = [caveats(run) for run in runs]
     tested = [same[i] != same[j] and not (unfinished[i] or unfinished[j]) for i, j in pairs]
     scope = f"paired, {over(parts[0], macro=macro)}"

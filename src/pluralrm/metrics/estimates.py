@@ -25,6 +25,7 @@ from pluralrm.metrics.units import (
     once,
     rows_by_domain,
     structure,
+    structure_of,
     tie_rule,
     units,
     units_by_domain,
@@ -63,7 +64,7 @@ def consistency(run: Run, *, average: Average | None = None) -> Consistency:
 def estimate_run(run: Run, metric: str, average: Average) -> Estimate:
     """Return the mean of a metric over all rows of a run; of consistency too, which `measure` refuses."""
     parts, rule = units_of(run, metric), METRICS[metric].fixed
-    fixed = partial(once, run, rule, partial(rule, run.rows))
+    fixed = partial(once, run, rule, lambda: rule(run.rows, structure_of(run)))
     return estimate(run.rows, metric, average, caveats(run), parts=parts, fixed=fixed)
 
 
@@ -83,7 +84,8 @@ def estimate(
     parts, macro = parts or units(rows, metric), average == "macro"
     means = parts.means(macro=macro)
     interval = share_interval(means)
-    reason = (fixed or partial(METRICS[metric].fixed, rows))() if same_everywhere(means) else ""
+    fixed = fixed or (lambda: METRICS[metric].fixed(rows, structure(rows)))
+    reason = fixed() if same_everywhere(means) else ""
     if reason:
         interval = interval._replace(low=None, high=None, method=f"{FIXED}: {reason}")
     return as_estimate(interval, parts, scope=over(parts, macro=macro), note=note)
@@ -319,7 +321,7 @@ def length_controlled(run: Run) -> Estimate:
     same for every item, and not zero, the question has no answer: an error.
     """
     parts = units_of(run, "accuracy")
-    if structure(run.rows) == CONSTANT:
+    if structure_of(run) == CONSTANT:
         plain = share_interval(parts.means(macro=False))
         fixed = plain._replace(low=None, high=None, method=f"{FIXED}: {CONSTANT}")
         return as_estimate(fixed, parts, note=caveats(run))

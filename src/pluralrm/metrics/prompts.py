@@ -14,7 +14,7 @@ from pluralrm.display import Brief, JsonFields, json_fields
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import RunItems, items_of, paired
 from pluralrm.metrics.estimates import FIXED, ByTag, by_tag, remark
-from pluralrm.metrics.units import CONSTANT, decision, groups_of, once, structure, winner
+from pluralrm.metrics.units import CONSTANT, decision, groups_of, structure_of, winner
 from pluralrm.stats import Interval, cluster_means, difference_interval, share_interval
 from pluralrm.stats.clusters import FloatArray, codes, places_by
 
@@ -111,7 +111,7 @@ def _phrasings(run: Run) -> tuple[RunItems, str]:
     if unfinished := remark(run):
         raise MetricError(f"{name} is {unfinished}. Resume it: a prompt is judged by the other prompts of its record.")
     groups_of(run)  # raises where a row does not say which group it belongs to
-    return items_of(run), once(run, structure, lambda: structure(run.rows))
+    return items_of(run), structure_of(run)
 
 
 def _own_and_others(side: RunItems) -> FloatArray:

@@ -145,14 +145,18 @@ def structure(rows: Sequence[Row]) -> str:
     return PROMPT_BLIND if _prompt_blind(rows) else ""
 
 
-def fixed_share(rows: Sequence[Row]) -> str:
-    """Return the same for a share of items won: there a prompt-blind scorer is fixed only in balanced clusters.
+def structure_of(run: Run) -> str:
+    """Return the structure of a run's rows, made once."""
+    return once(run, structure, lambda: structure(run.rows))
+
+
+def fixed_share(rows: Sequence[Row], kind: str) -> str:
+    """Return the structure of rows if it fixes a share of items won: a prompt-blind scorer's in balanced clusters only.
 
     That is, where each candidate of a cluster is the preferred one equally often, so that what one prompt gives
     another takes.
     """
-    kind = structure(rows)
-    return kind if kind == CONSTANT or _balanced(rows) else ""
+    return kind if kind == CONSTANT or (kind and _balanced(rows)) else ""
 
 
 def _balanced(rows: Sequence[Row]) -> bool:
@@ -171,11 +175,11 @@ def _prompt_blind(rows: Sequence[Row]) -> bool:
     prompts = Counter(row.cluster for row in rows)
     seen: dict[str, dict[str, Score]] = {}
     for row in (row for row in rows if prompts[row.cluster] > 1):
-        pairs = list(zip(row.candidate_ids, row.scores, strict=bool(row.candidate_ids)))
-        own = dict(pairs)
+        names = row.candidate_ids
+        own = dict(zip(names, row.scores, strict=bool(names)))
         scores = seen.setdefault(row.cluster, own)
-        differs = len(own) < len(pairs) or scores != own
-        if differs and any(scores.setdefault(name, score) != score for name, score in pairs):
+        differs = len(own) < len(names) or scores != own
+        if differs and any(scores.setdefault(*pair) != pair[1] for pair in zip(names, row.scores, strict=False)):
             return False
     # One prompt per cluster shows nothing: a scorer that reads the prompt looks the same.
     return sum(map(len, seen.values())) < sum(len(row.candidate_ids) for row in rows if prompts[row.cluster] > 1)
@@ -273,10 +277,13 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How rows become units, and why the values could not have been different (in words; nothing where they could)."""
+    """How rows become units, and why the values could not have been different (in words; nothing where they could).
+
+    The latter goes by the rows and their structure.
+    """
 
     units: Callable[[Sequence[Row]], Units]
-    fixed: Callable[[Sequence[Row]], str]
+    fixed: Callable[[Sequence[Row], str], str]
     value: Callable[[Row], float] | None = None
     """What a row has, where each is a unit."""
 
@@ -381,7 +388,7 @@ def _items(rows: Sequence[Row], values: tuple[float, ...]) -> Units:
 _PARTS = tuple(map(attrgetter, ("item", "cluster", "domain", "failed", "prompt")))
 
 
-def _per_item(value: Callable[[Row], float], fixed: Callable[[Sequence[Row]], str]) -> Metric:
+def _per_item(value: Callable[[Row], float], fixed: Callable[[Sequence[Row], str], str]) -> Metric:
     return Metric(lambda rows: _items(rows, tuple(map(value, rows))), fixed, value)
 
 
@@ -396,13 +403,16 @@ def _of_groups(grouped: Sequence[Group], value: Callable[[Group], float]) -> Uni
     )
 
 
-def _per_group(metric: str, fixed: Callable[[Sequence[Row]], str]) -> Metric:
+def _per_group(metric: str, fixed: Callable[[Sequence[Row], str], str]) -> Metric:
     return Metric(lambda rows: _of_groups(groups(rows), _GROUPED[metric]), fixed)
 
 
-def _never(rows: Sequence[Row]) -> str:
+def _ranking(_rows: Sequence[Row], kind: str) -> str:
+    return kind
+
+
+def _never(_rows: Sequence[Row], _kind: str) -> str:
     """Return nothing: how often a model ties or fails is a fact about the model."""
-    del rows
     return ""
 
 
@@ -421,7 +431,7 @@ METRICS: Mapping[str, Metric] = {
     "accuracy": _per_item(top_credit, fixed_share),
     "bon": _per_item(top_credit, fixed_share),
     "pair": _per_item(pair_credit, fixed_share),
-    "consistency": _per_group("consistency", structure),
+    "consistency": _per_group("consistency", _ranking),
     "all_phrasings": _per_group("all_phrasings", fixed_share),
     "tie_rate": _per_item(lambda row: float(top_tied(row)), _never),
     "failure_rate": _per_item(lambda row: float(row.failed), _never),

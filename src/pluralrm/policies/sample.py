@@ -22,7 +22,7 @@ from typing import Required, TypedDict, Unpack
 from pluralrm.cluster import Cluster
 from pluralrm.cluster.replicas import check_identity
 from pluralrm.conditions import load_condition
-from pluralrm.conditions.notes import PreparedQuery, Preparing
+from pluralrm.conditions.posts import PreparedQuery, Preparing
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Identified, Item
 from pluralrm.digests import digest_list
 from pluralrm.errors import ConditionError, ModelError, PoolError, ServiceError

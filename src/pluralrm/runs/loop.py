@@ -9,7 +9,7 @@ from typing import Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from pluralrm.cluster import Cluster
 from pluralrm.conditions import condition_role, load_condition
-from pluralrm.conditions.notes import Preparing
+from pluralrm.conditions.posts import Preparing
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Identified, Item, Query, RewardModel, Row, Run, Verdict
 from pluralrm.digests import prompt_id
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, RunError, ServiceError, did_you_mean

@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, count, repeat
 from math import isfinite
 from operator import attrgetter
@@ -226,7 +227,7 @@ def _unlike(row: Row, item: Row | None) -> str:
 def _listed_rows(lines: Sequence[bytes], file: Path) -> Iterator[Row]:
     """Yield the rows in the lines of a list of items that is as it was written."""
     try:
-        documents = from_json(b"[%b]" % b",".join(lines))
+        documents = from_json(b"[%b]" % b",".join(lines), cache_strings="keys")
     except ValueError:
         documents = []
     usual = map(_listed_row, documents) if len(documents) == len(lines) else repeat(None)
@@ -252,11 +253,13 @@ def _listed_row(document: dict[str, Any]) -> Row | None:
         document["posts"], document["input"], have("pairs"), have("lenders", 0), have("traits", 0),
     )
     # fmt: on
-    row = _row((Failure(missing["failure"], missing["detail"]),) * len(lengths), context, failed=True)
+    row = _row((_failure(missing["failure"], missing["detail"]),) * len(lengths), context, failed=True)
     row.settle(len(lengths))
     return row
 
 
+_failure = lru_cache(Failure)
+"""The failure of a kind and a detail: all items that are not scored yet share theirs."""
 _NEEDED = {"item", "cluster", "domain", "preferred", "scores", "lengths", "tags", "votes", "posts"}
 _NEEDED |= {"candidates", "input"}
 _KNOWN = _NEEDED | {"pairs", "lenders", "prompt", "grades", "others", "digests", "traits", "missing", "check"}

@@ -332,6 +332,8 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if collects:
+            gc.freeze()
+            gc.unfreeze()  # what was made is old now: the next look at the young passes it over
             gc.enable()
 
 

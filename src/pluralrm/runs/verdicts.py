@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from pluralrm.conditions.notes import PreparedQuery, Preparing
+from pluralrm.conditions.posts import PreparedQuery, Preparing
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Item, Query, RewardModel, Verdict
 from pluralrm.errors import ModelError, OutageError, PluralrmError, RunError, ServiceError
 from pluralrm.ordered import in_order

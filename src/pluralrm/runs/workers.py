@@ -6,18 +6,14 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial, reduce
 from importlib import import_module
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from pluralrm.cluster import Cluster
 from pluralrm.cluster.replicas import ENGINE_KEY, EngineProcess, ReplicaPool, check_identity, engine_command
@@ -30,6 +26,10 @@ from pluralrm.models import KINDS, load_model, parse_model
 from pluralrm.runs.records import WORKERS
 from pluralrm.runs.verdicts import LONG, WINDOW, verdicts, windows
 from pluralrm.text import counted
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.queues import SimpleQueue
 
 CLUSTER_SHARE = 32
 """Queries that a replica is sent at once. The candidates of a query share its prompt and are never parted."""
@@ -74,6 +74,9 @@ class WorkerPool:
     """Several processes; verdicts come back in the order of the queries, so the number of workers changes nothing."""
 
     def __init__(self, spec: str, workers: int, settings: Settings | None, *, devices: Sequence[str] = ()) -> None:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
         self._spec, self.workers = spec, counted(workers, "worker")
         self._ahead = 2 * workers
         self._tallies: dict[int, Tally | None] = {}
@@ -123,7 +126,7 @@ class WorkerPool:
                     yield from self._landed(*waiting.popleft())
             while waiting:
                 yield from self._landed(*waiting.popleft())
-        except BrokenProcessPool as exc:
+        except BrokenExecutor as exc:
             raise RunError("a worker process died; the rows so far are kept and the same command resumes") from exc
 
     def _landed(self, window: list[Query], future: "Future[_Done]") -> Iterator[tuple[Query, Verdict]]:
@@ -308,7 +311,7 @@ _model: RewardModel
 
 
 def _load(
-    spec: str, settings: Settings | None, lifeline: Connection, visible: "SimpleQueue[str] | None" = None
+    spec: str, settings: Settings | None, lifeline: "Connection", visible: "SimpleQueue[str] | None" = None
 ) -> None:
     """Load the model in a worker, which ends with the process that started it, however that one ends.
 
@@ -321,7 +324,7 @@ def _load(
     _model = load_model(spec, settings=settings)
 
 
-def _end_with(lifeline: Connection) -> None:
+def _end_with(lifeline: "Connection") -> None:
     lifeline.poll(None)  # nothing is ever sent: what wakes us is that the other end was closed
     os._exit(1)
 

@@ -19,7 +19,7 @@ from typing import Literal
 
 from pluralrm.conditions import KINDS as CONDITIONS
 from pluralrm.conditions import parse_condition
-from pluralrm.conditions.notes import Preparing
+from pluralrm.conditions.posts import Preparing
 from pluralrm.core import Benchmark, Item, Run
 from pluralrm.display import JsonFields, json_fields
 from pluralrm.errors import BenchmarkError, MissingExtraError
