@@ -1,6 +1,7 @@
 """Rows of one's own: plain pairs, several candidates, people who ask several questions, in four kinds of file."""
 
 import json
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,60 @@ def test_conversations_are_read_as_prompt_and_answers(tmp_path: Path) -> None:
     assert found[0].prompt == "Person: Hi\n\nAssistant: Hello\n\nPerson: Bread?"
     with pytest.raises(RowError, match="rejected: found another conversation before the answer"):
         load(tmp_path, [forms[3]])
+
+
+def test_ultrafeedback_rows_load_and_their_conversation_is_shown_whole(tmp_path: Path) -> None:
+    system = {"role": "system", "content": "Be brief."}
+    question, answers = {"role": "user", "content": "Bread?"}, [{"role": "assistant", "content": x} for x in "ab"]
+    plain, within = (
+        {"prompt": "Bread?", "chosen": [*before, answers[0]], "rejected": [*before, answers[1]]}
+        for before in ([question], [system, question])
+    )
+    assert load(tmp_path, [plain | {"messages": plain["chosen"]}]).items[0].prompt == "Bread?"
+    assert load(tmp_path, [within]).items[0].prompt == "System: Be brief.\n\nPerson: Bread?"
+    assert load(tmp_path, [{"messages": within["chosen"], **within}]).items[0].prompt.startswith("System: ")
+    with pytest.raises(RowError, match="chosen: found another conversation than the prompt"):
+        load(tmp_path, [plain | {"prompt": "Cake?"}])
+
+
+def test_the_index_that_pandas_writes_is_no_column_of_a_csv_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(",prompt,chosen,rejected\n0,Which?,Rye.,No.\n1,Why?,Sour.,No.\n")
+    found = load_benchmark(str(path))
+    assert [item.prompt for item in found.items] == ["Which?", "Why?"]
+    assert str(found.card.load) == "unknown columns ignored: (no name)"
+
+
+@pytest.mark.parametrize("text", ["nan", "NaN", "None", "<NA>"])
+def test_a_missing_value_is_never_a_person(tmp_path: Path, text: str) -> None:
+    with pytest.raises(RowError, match=r"user: found '.*', wanted an id, or an empty cell or null"):
+        load(tmp_path, [plain(0) | {"user": text}])
+    table = tmp_path / "votes.csv"
+    table.write_text(f"person,item,label\nann,q1,a\n{text},q1,b\n")
+    with pytest.raises(RowError, match=r"votes.csv:3: person: found"):
+        load_benchmark(f"table:{table}")
+
+
+def test_a_person_under_another_name_is_reported(tmp_path: Path) -> None:
+    found = load(tmp_path, [plain(0) | {"user_id": 7}, plain(1) | {"user_id": None}])
+    assert "rows whose user_id is not read (call it user) 1" in str(found.card.load)
+    assert "not read" not in str(load(tmp_path, [plain(0) | {"user": "a", "user_id": 7}]).card.load)
+
+
+@pytest.mark.parametrize("columns", [lambda texts: texts, lambda texts: dict(zip("01", texts, strict=True))])
+def test_a_table_written_by_columns_says_how_to_write_it(tmp_path: Path, columns: Callable[[list[str]], Any]) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({key: columns(["a", "b"]) for key in ("prompt", "chosen", "rejected")}))
+    with pytest.raises(
+        BenchmarkError, match=r"mine.json:1: found all prompts in one object, wanted .*orient='records'"
+    ):
+        load_benchmark(str(path))
+
+
+def test_a_folder_of_json_files_says_what_they_lack(tmp_path: Path) -> None:
+    (tmp_path / "chat_filtered.json").write_text(json.dumps([plain(0)]))
+    with pytest.raises(BenchmarkError, match=r"a \.json file counts where its name starts with a domain of the format"):
+        load_benchmark(str(tmp_path))
 
 
 def test_posts_are_texts_or_objects_and_dirt_is_counted(tmp_path: Path) -> None:

@@ -249,6 +249,13 @@ def _of_path(text: str) -> Spec:
     location, row = next(read_rows(first, (lambda _: None) if skips else at_once), (None, {}))
     if location is None:
         raise BenchmarkError(f"{shortened(str(first), 200)}: found no rows, wanted at least one")
+    prompt = row.get("prompt")
+    if (isinstance(prompt, list) and prompt and not isinstance(prompt[0], dict)) or (
+        isinstance(prompt, dict) and "0" in prompt
+    ):
+        raise BenchmarkError(
+            f"{location}: found all prompts in one object, wanted a row each (pandas: orient='records')"
+        )
     for name, kind in KINDS.items():
         if kind.reads(row):
             spec = parse_benchmark(f"{name}:-,{options}" if options else f"{name}:-")

@@ -11,7 +11,7 @@ The plain file of the field works as it is, and so does one with the person:
 
 | key | what |
 |---|---|
-| `prompt` or `messages` | a text, or the turns of a conversation; may lack where the answers are conversations |
+| `prompt` or `messages` | a text, or turns; may lack, or be the last turns, where the answers are conversations |
 | `chosen`, `rejected`; or `candidates`, `preferred` | two answers; or several, and the preferred one's index from 0 |
 | `grades` | in place of `preferred`: a number for each of the candidates, the higher the better, ties allowed |
 | `id` | made from the row's content where there is none; such a row that stands there twice is dropped, counted |
@@ -41,7 +41,7 @@ from pluralrm.benchmarks.dirt import Dirt, clean_posts, dirt_of
 from pluralrm.benchmarks.preferences import Turn, conversation, items_in_part, users_of, with_split
 from pluralrm.benchmarks.promises import is_date
 from pluralrm.benchmarks.rows import Place, describe, repeated
-from pluralrm.benchmarks.schema import CELL_IS_TEXT, Id, Label, NullAsNoList, Part, Text, checked, wanted
+from pluralrm.benchmarks.schema import CELL_IS_TEXT, Id, Label, NullAsNoList, Part, PersonId, Text, checked, wanted
 from pluralrm.benchmarks.sources import find_sources, local_card, local_path, read_each, refuse_again
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, ContextPair, Item, Post, User
@@ -61,6 +61,8 @@ CARD = Card(
 DOMAIN = "all"
 """The domain of rows that name none."""
 _DIGITS = 16
+_PEOPLE = tuple(f"{who}{end}" for who in ("user", "annotator", "worker", "person", "rater") for end in ("_id", ""))
+"""Columns of other files that hold the person."""
 
 
 def _turns(value: object) -> object:
@@ -133,8 +135,8 @@ class ComparisonRow(Part):
     """A row of the format; what depends on several keys is checked afterwards."""
 
     id: Id | None = None
-    user: Id | None = None
-    cluster: Id | None = None
+    user: PersonId | None = None
+    cluster: PersonId | None = None
     domain: Label = ""
     prompt: Said = None
     messages: list[Turn] | None = None
@@ -192,6 +194,8 @@ class _Reader:
     def item(self, raw: Mapping[str, object], location: Place, domain: str) -> Item | None:
         """Return the item of a row; None where the same row stood before and neither has an id."""
         row = checked(ComparisonRow, raw, location, self._dirt)
+        if row.user is None and (key := next((key for key in _PEOPLE if raw.get(key) is not None), "")):
+            self._dirt.keep(f"rows whose {key} is not read (call it user)")
         question = _question(row, location)
         posts = clean_posts(map(_post_of, row.posts), self._dirt)
         pairs = _pairs(row, question, location, self._dirt)
@@ -242,11 +246,14 @@ def _question(row: ComparisonRow, location: Place) -> _Question:
     if (twice := repeated([text.strip() for text in answers.values()])) is not None:
         field = "rejected" if row.candidates is None else f"candidates[{twice}]"
         raise location.refuse(field, found="the text of another answer", wanted="different answers")
-    if row.prompt is not None and row.messages is not None:
+    messages = None if row.messages == row.chosen else row.messages  # UltraFeedback's: the chosen conversation again
+    if row.prompt is not None and messages is not None:
         raise location.refuse("messages", found="messages beside a prompt", wanted="one of the two")
-    turns = row.prompt or row.messages or before
+    turns = row.prompt or messages or before
     if not turns:
-        raise location.refuse("prompt", found="no such key", wanted="prompt or messages")
+        raise location.refuse("prompt", found="no such key", wanted="prompt or messages, or answers that hold it")
+    if [*before[-len(turns) :]] == [*turns]:
+        turns = before  # what a prompt leaves out of the conversation, such as a system message, was seen, too
     prompt = conversation(turns)
     if before and conversation(before) != prompt:
         raise location.refuse(

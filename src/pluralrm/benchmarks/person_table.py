@@ -41,6 +41,7 @@ from pluralrm.benchmarks.dirt import Dirt, dirt_of, free_id
 from pluralrm.benchmarks.preferences import items_in_part, users_of, with_split
 from pluralrm.benchmarks.ratings import PairRule, RatedText, RatingTable, TextRating, rule_of
 from pluralrm.benchmarks.rows import CsvRow, Place, describe, read_rows, repeated, shortened
+from pluralrm.benchmarks.schema import is_missing
 from pluralrm.benchmarks.sources import Source, find_sources, local_card, local_path, read_each, unclaimed
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, Item, User
@@ -251,6 +252,8 @@ class _Row(NamedTuple):
         value = self._needed(column, f"the {role}" + self._remedy(role)).strip()
         if not value.isprintable() or len(value) > _LONGEST:
             raise self.place.refuse(column, found=describe(value), wanted=f"1 to {_LONGEST} printable characters")
+        if role == "person" and is_missing(value):
+            raise self.place.refuse(column, found=describe(value), wanted="a person's id")
         return value
 
     def label(self) -> str:

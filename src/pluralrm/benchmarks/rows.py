@@ -211,7 +211,7 @@ def _not_json(exc: json.JSONDecodeError) -> str:
     if not exc.doc.lstrip().startswith("{"):
         return describe(exc.doc.strip())
     if exc.pos >= len(exc.doc.rstrip()):
-        return "an object that does not end on its line"
+        return "an object that does not end on its line (rows over several lines: write one JSON list)"
     problem = exc.msg.removesuffix(" at")
     return f"broken JSON ({problem[0].lower()}{problem[1:]} at column {exc.colno})"
 
@@ -341,6 +341,10 @@ _LENIENT = json.JSONDecoder(parse_int=str)
 # ---------------------------------------------------------------- CSV
 
 
+INDEX = "(no name)"
+"""What a first column without a name is called: pandas writes its index there."""
+
+
 class CsvRow(dict[str, object]):
     """A row of texts, of which `schema.checked` reads those that are numbers, lists or objects."""
 
@@ -382,6 +386,8 @@ def _header(records: Iterator[list[str]], file: str) -> list[str]:
         raise BenchmarkError(f"{visible(file)}:1: found bytes that are not UTF-8, wanted a CSV file in UTF-8")
     if len(header) == 1 and (sign := next((sign for sign in ";\t|" if sign in header[0]), "")):
         raise BenchmarkError(f"{visible(file)}:1: found {visible(sign)!r} between columns, wanted commas")
+    if len(header) > 1 and not header[0]:
+        header[0] = INDEX
     if not all(header) or len(set(header)) < len(header):
         raise BenchmarkError(f"{visible(file)}: found a column without a name or one name twice, wanted each once")
     return header

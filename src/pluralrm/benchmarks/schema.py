@@ -77,6 +77,21 @@ Text = Annotated[str, AfterValidator(_unicode), AfterValidator(_not_blank)]
 Id = Annotated[str, BeforeValidator(_number_as_text), AfterValidator(_plain_id)]
 """An id: a printable text, or a whole number that is kept as text."""
 
+_MISSING = ("nan", "none", "null", "<na>", "nat")
+
+
+def is_missing(text: str) -> bool:
+    """Return whether a text is what tables write for a missing value: all such rows would be one person's."""
+    return text.strip().casefold() in _MISSING
+
+
+def _not_missing(text: str) -> str:
+    return wanted("an id, or an empty cell or null") if is_missing(text) else text
+
+
+PersonId = Annotated[Id, AfterValidator(_not_missing)]
+"""The id of a person, or of another cluster."""
+
 Label = Annotated[str, NullAsEmpty, AfterValidator(_unicode)]
 """A text that may be empty or null: a category, the evidence of an aspect."""
 

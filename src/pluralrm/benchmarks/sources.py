@@ -137,8 +137,10 @@ def find_sources(path: Path, domains: Sequence[str] = (), *, split: str = "") ->
     sources = [source for source in files if source.domain or not source.file.name.endswith(_BESIDE)] or tables
     if not sources:
         of_split = f" of the split {split!r}" if split else ""
+        starts = " or ".join(domains) or "a domain of the format; name the format, as in rm-bench:FOLDER"
+        counts = f"; a .json file counts where its name starts with {starts}" if files else ""
         raise BenchmarkError(
-            f"no {_SUFFIX_LIST} files{of_split} in the folder {visible(str(path))}, wanted at least one"
+            f"no {_SUFFIX_LIST} files{of_split} in the folder {visible(str(path))}, wanted at least one{counts}"
         )
     order = [*domains, ""]
     return sorted(sources, key=lambda source: (order.index(source.domain), str(source.file)))
