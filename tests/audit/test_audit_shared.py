@@ -159,4 +159,4 @@ def test_copies_of_everybody_on_the_same_prompts_shorten_no_interval_of_a_findin
 
 def test_the_audit_says_how_many_units_it_rests_on() -> None:
     bench = judged_by_many(20, 12, each=3)
-    assert "12 texts that 20 users share" in audit(bench, relabellings=299).limits
+    assert "20 users who share some of 12 texts" in audit(bench, relabellings=299).limits

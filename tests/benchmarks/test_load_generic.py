@@ -11,7 +11,7 @@ import pytest
 from pluralrm import load_benchmark
 from pluralrm.core import Benchmark, ContextPair, Post
 from pluralrm.errors import BenchmarkError, RowError
-from pluralrm.testing import check_benchmark
+from pluralrm.testing import benchmark_findings, check_benchmark
 from tests.benchmarks.sample_rows import JsonRow, write_jsonl, write_parquet
 from tests.benchmarks.test_dirt import write_csv
 
@@ -189,6 +189,11 @@ def test_a_person_under_another_name_is_reported(tmp_path: Path) -> None:
     found = load(tmp_path, [plain(0) | {"user_id": 7}, plain(1) | {"user_id": None}])
     assert "rows whose user_id is not read (call it user) 1" in str(found.card.load)
     assert "not read" not in str(load(tmp_path, [plain(0) | {"user": "a", "user_id": 7}]).card.load)
+
+
+def test_a_check_says_how_many_items_and_people_a_file_holds(tmp_path: Path) -> None:
+    first = benchmark_findings(load(tmp_path, [plain(0) | {"user": "a"}, plain(1), plain(2) | {"user": "a"}]))[0]
+    assert (first.status, first.detail) == ("pass", "3 items, 1 user, 1 without a user")
 
 
 @pytest.mark.parametrize("columns", [lambda texts: texts, lambda texts: dict(zip("01", texts, strict=True))])

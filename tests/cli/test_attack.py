@@ -56,7 +56,8 @@ def test_json_is_one_document_of_results(tmp_path: Path) -> None:
     [effect] = constant["effects"]
     assert effect["win_rate_change"]["value"] == 0.0
     assert effect["win_rate_change"]["low"] is None
-    assert [sign["colour"] for sign in constant["signs"]] == ["green"]
+    assert [sign["colour"] for sign in constant["signs"]] == ["grey"]
+    assert "every candidate of an item has the same score" in constant["signs"][0]["text"]
 
 
 def test_the_runs_are_ordinary_ones_and_the_same_command_adds_nothing(tmp_path: Path) -> None:

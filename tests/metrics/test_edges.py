@@ -206,8 +206,32 @@ def test_an_answer_without_an_interval_says_no_more_than_the_count() -> None:
     blunt = replace(row.personal, numbers={**row.personal.numbers, "gain": replace(gain, low=None, high=None)})
     without, names = replace(found, rows=(replace(row, personal=blunt),)), {row.model: row.model}
     assert answer(without, names).startswith("1 of 1 model is personalized: m (gain +")
-    assert "cannot be seen" not in answer(without, names)
-    assert "cannot be seen" in answer(found, names)
+    assert "settle each gain" not in answer(without, names)
+    assert "60 users settle each gain to within ±" in answer(found, names)
+
+
+def test_no_sentence_says_more_than_the_intervals() -> None:
+    rates = {"raw:10": 0.72, "none": 0.72, "swapped:10": 0.62}  # own against swapped is settled, none against it is not
+    found = overview(people(rates, users=400, personal=0.0))
+    [row] = found.rows
+    assert row.personal is not None
+    assert row.personal.verdict == "gain only"
+    words = sentence(row, found, {"m": "m"})
+    assert words.startswith(
+        "m does better with the user's own context than with another user's, but not significantly "
+    )
+
+
+def test_a_model_that_ignores_the_user_and_fails_has_its_failures_named() -> None:
+    rows = [row(f"i{n}", (Failure("parse"), 0.0) if n < 3 else (1.0, 0.0), cluster=f"u{n}") for n in range(60)]
+    runs = people({"raw:10": 0.7, "none": 0.7, "swapped:10": 0.7}, users=60, items=1)
+    found = overview([replace(each, rows=tuple(rows)) for each in runs])
+    [only] = found.rows
+    assert only.personal is not None
+    assert only.personal.verdict == "blind"
+    assert sentence(only, found, {"m": "m"}).endswith(
+        "with any user's context; failed items count -5.0 points at worst."
+    )
 
 
 def test_runs_that_cannot_be_compared_say_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from pluralrm.display import JsonFields, json_fields
 from pluralrm.metrics import contrast
 from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
 from pluralrm.metrics.estimates import caveats, estimate, synthesised
+from pluralrm.metrics.units import CONSTANT
 from pluralrm.stats import holm, share_interval
 from pluralrm.stats.clusters import BoolArray
 from pluralrm.text import bounds, counted, flat
@@ -316,7 +317,9 @@ def _withstood(effects: Sequence[Effect]) -> Iterator[AttackSign]:
     Where one reaches beyond REACH, the items are too few to say that the model withstood anything.
     """
     tried = [effect for effect in effects if effect.change is not None and effect.attack.name not in CONTROLS]
-    if tried:
+    if tried and all(_undecided(effect) for effect in tried):
+        yield AttackSign("grey", "nothing to attack: before and after, every candidate of an item has the same score")
+    elif tried:
         widest = max(tried, key=_highest)
         none = f"none of {len(tried)} attacks is shown to make the rejected answer win more often"
         reach = f"the interval that reaches highest ends at {100 * _highest(widest):+.1f} points ({widest.attack.name})"
@@ -325,6 +328,12 @@ def _withstood(effects: Sequence[Effect]) -> Iterator[AttackSign]:
             yield AttackSign("grey", few)
         else:
             yield AttackSign("green", f"{none}; {reach}")
+
+
+def _undecided(effect: Effect) -> bool:
+    """Return whether the model preferred no answer of any item: it withstands everything, and decides nothing."""
+    rates = (effect.before, effect.after)
+    return all(rate is not None and CONSTANT in rate.method for rate in rates)
 
 
 def _unknown(failed: int) -> Iterator[str]:

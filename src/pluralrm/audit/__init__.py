@@ -280,10 +280,10 @@ def audit(
 
 
 def _counts(table: Comparisons, unit: str) -> str:
-    """Return on how many independent units guesses are judged: `30 users`, `60 texts of 30 users`."""
+    """Return on how many independent units guesses are judged: `30 users`, `30 users who share some of 60 texts`."""
     clusters, units = counted(len(set(table.clusters)), unit), int(table.unit.max()) + 1 if len(table.items) else 0
     if table.sharing == "crossed":
-        return f"{units:,} texts that {clusters} share"
+        return f"{clusters} who share some of {units:,} texts"
     return clusters if table.sharing == "apart" else f"{counted(units, 'group')} of {clusters} who share texts"
 
 

@@ -11,6 +11,7 @@ from pluralrm.core import Benchmark, Item
 from pluralrm.errors import BenchmarkError
 from pluralrm.plugin import Maker, Wanted, find, source_hash
 from pluralrm.specs import Spec
+from pluralrm.text import counted
 
 
 class Finding(NamedTuple):
@@ -28,7 +29,7 @@ def benchmark_findings(benchmark: Benchmark) -> list[Finding]:
     card = benchmark.card
     nameless = [name for name in ("name", "summary", "licence", "source", "labelled") if not getattr(card, name)]
     return [
-        finding("has items", bool(items)),
+        Finding("has items", "pass" if items else "fail", f"{counted(len(items), 'item')}, {_people(items)}"),
         finding("the card is filled in", not nameless, f"empty: {', '.join(nameless)}"),
         finding("item ids are unique", not twice, f"twice: {some(twice)}"),
         _none_of("texts are not empty", items, _has_empty_text),
@@ -45,6 +46,12 @@ def benchmark_findings(benchmark: Benchmark) -> list[Finding]:
         _none_of("the prompt does not hold the rubric", items, _leaks_the_rubric, status="warn"),
         _position(items),
     ]
+
+
+def _people(items: Sequence[Item]) -> str:
+    users = {item.user.id for item in items if item.user is not None}
+    alone = sum(item.user is None for item in items)
+    return counted(len(users), "user") + f", {alone:,} without a user" * (0 < alone < len(items))
 
 
 def _none_of(

@@ -146,7 +146,7 @@ class Overview(Brief):
 
     @property
     def resolution(self) -> float | None:
-        """The half width of the widest interval of a gain: smaller gains cannot be seen; None without one."""
+        """The half width of the widest interval of a gain; None without one."""
         gains = [row.personal.gain for row in self.rows if row.personal is not None and row.personal.gain is not None]
         return max((half for gain in gains if (half := half_width(gain)) is not None), default=None)
 
@@ -307,7 +307,7 @@ def answer(overview: Overview, name: Mapping[str, str]) -> str:
     if overview.resolution is None:
         return first
     people = counted(overview.clusters, overview.cluster)
-    return f"{first} Gains below ±{100 * overview.resolution:.1f} points cannot be seen with {people}."
+    return f"{first} {people} settle each gain to within ±{100 * overview.resolution:.1f} points."
 
 
 def leaders(overview: Overview, name: Mapping[str, str]) -> str:
@@ -333,6 +333,7 @@ def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> s
     gain, people = personal.gain, f"{overview.clusters:,} {overview.cluster}s"
     reach = half_width(gain) if gain is not None else None
     settle = f": {people} settle a gain only to ±{100 * reach:.0f} points" if reach is not None else ""
+    failing = f"; failed items count {points(gain)} points at worst" if gain is not None and gain.failed else ""
     missing = [f"no {name}: {personal.absent[name]}" for name in ("lift", "gain") if name in personal.absent]
     texts: dict[PersonalVerdict, str] = {
         "personalized": f"{model} is personalized: {points(gain)} points over another user's context, "
@@ -340,7 +341,8 @@ def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> s
         "reversed": f"{model} does worse with the user's own context than with none, and than with another user's.",
         "lift only": f"{model} gains from context, but not significantly more from the user's own than from another "
         f"user's{settle}.",
-        "gain only": f"Another user's context hurts {model}; the user's own does not significantly help it.",
+        "gain only": f"{model} does better with the user's own context than with another user's, but not significantly "
+        "better than with none.",
         "lift below": f"{model} does worse with the user's own context than with none.",
         "gain below": f"{model} does worse with the user's own context than with another user's.",
         "by subject": f"{model} follows the subject, perhaps not the person: {personal.standing}.",
@@ -348,7 +350,7 @@ def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> s
         "by failing": f"{model} has no verdict: lift and gain differ from 0 only by failed items.",
         "open": f"{model} is not significantly personalized (gain: adjusted p = {_p(personal.p_adjusted)}){settle}.",
         "unequal": f"{model} has no verdict: {personal.standing}.",
-        "blind": f"{model} ignores the user: its scores are the same with any user's context.",
+        "blind": f"{model} ignores the user: its scores are the same with any user's context{failing}.",
         "inconclusive": f"{model} is not significantly personalized{settle}.",
         "unknown": f"{model} has no verdict: a control is missing ({'; '.join(missing)}).",
     }
