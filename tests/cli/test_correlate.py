@@ -1,6 +1,7 @@
 """`pluralrm correlate` as its user meets it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,9 @@ def test_runs_are_the_benchmark_and_models_go_by_their_spec(folder: Path) -> Non
     assert "these models only, 30 clusters of items" in said
     assert "5 models, fewer than 8: only items are resampled" in said
     assert "p lead" in done.stdout
+    shutil.copytree(folder / "runs", folder / "again")
+    both = pluralrm("correlate", "runs", "again", "--csv", "tuned.csv", "--downstream", "tuned", cwd=folder)
+    assert (both.returncode, both.stdout) == (0, done.stdout), "a run in two folders is one run"
 
 
 def test_a_matrix_is_a_row_for_each_pair_of_number_columns(folder: Path) -> None:

@@ -217,9 +217,7 @@ def test_no_sentence_says_more_than_the_intervals() -> None:
     assert row.personal is not None
     assert row.personal.verdict == "gain only"
     words = sentence(row, found, {"m": "m"})
-    assert words.startswith(
-        "m does better with the user's own context than with another user's, but not significantly "
-    )
+    assert words == "m does better with the user's own context than another's, not significantly than none."
 
 
 def test_a_model_that_ignores_the_user_and_fails_has_its_failures_named() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pluralrm.cli.grade import _levels
 from pluralrm.core import Run
 from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError, PluralrmError, PoolError
@@ -227,6 +228,12 @@ def test_grades_of_before_are_read_and_gone_on_with(pool: Pool) -> None:
 
 
 # ---------------------------------------------------------------- on the command line
+
+
+def test_many_different_grades_are_counted_by_tenths() -> None:
+    levels = _levels([n / 100 for n in range(101)])
+    assert (levels["0.0 to 0.1"], levels["0.9 to 1.0"], levels.total()) == (10, 11, 101)
+    assert _levels([0.5, 1.0, 0.5]) == {"0.50": 2, "1.00": 1}
 
 
 def test_the_graders_name_is_said_in_every_output(tmp_path: Path) -> None:

@@ -345,9 +345,8 @@ def _legend(result: "BestOfN") -> list[str]:
             "same picks from the first k answers alone, as published. random: a pick by chance."
         )
         lines += [*_majority(result), *_wider(result)]
-    failed = sum(curve.last.grade.failed > 0 for curve in result.curves)
-    if failed:
-        counts = ", ".join(f"{curve.model} {curve.last.grade.failed:,}" for curve in result.curves)
+    if failed := [curve for curve in result.curves if curve.last.grade.failed]:
+        counts = ", ".join(f"{curve.model} ({curve.condition}) {curve.last.grade.failed:,}" for curve in failed)
         lines.append(
             f"Items of {last.grade.n:,} with an answer, a score or a grade that failed: {counts}. An answer without a "
             "score is picked last, and one without a grade earns nothing."

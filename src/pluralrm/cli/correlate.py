@@ -105,9 +105,9 @@ def _scored(
     Beside a table, imported runs go by the names in it.
     """
     from pluralrm.correlate import columns_of_runs, without_controls
-    from pluralrm.runs import load_runs
+    from pluralrm.runs.store import load_runs, without_copies
 
-    runs = load_runs(paths) if paths else []
+    runs = without_copies(load_runs(paths))[0] if paths else []
     if beside_table:
         runs = [replace(run, model=run.model.removeprefix("imported:")) for run in runs]
     return without_controls(columns_of_runs(runs), runs, downstream)

@@ -25,7 +25,7 @@ from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped
 from pluralrm.errors import PoolError, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pluralrm.core import Benchmark
     from pluralrm.grading import Grader
@@ -247,7 +247,7 @@ def _import(pool: Path, file: Path, by: str, scale: tuple[float, float], *, as_j
                 first="  ",
                 indent="  ",
             )
-        _print_levels(Counter(f"{grade:.2f}" for grade in part.grades))
+        _print_levels(_levels(part.grades))
 
 
 def _picks(pool: "Pool", benchmark: "Benchmark") -> Wanted | None:
@@ -272,9 +272,21 @@ def _tell(job: GradingJob, done: "Progress", *, as_json: bool) -> None:
     print_wrapped(f"{folder}: {done.done:,} of {done.total:,} answers graded, {done.failed:,} of them failed")
     if done.warning:
         print_wrapped(f"ALARM: {done.warning}", style="red")
-    levels = Counter(f"{value:.2f}" for value in grades if not isinstance(value, Failure))
+    levels = _levels([value for value in grades if not isinstance(value, Failure)])
     levels.update(f"failed ({value.kind})" for value in grades if isinstance(value, Failure))
     _print_levels(levels)
+
+
+_MOST_LEVELS = 21
+
+
+def _levels(grades: "Sequence[float]") -> "Counter[str]":
+    """Return how many answers have each grade; by tenths where there are too many different ones to list."""
+    levels = Counter(f"{grade:.2f}" for grade in grades)
+    if len(levels) <= _MOST_LEVELS:
+        return levels
+    tenths = (min(int(10 * grade), 9) for grade in grades)
+    return Counter(f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}" for tenth in tenths)
 
 
 def _print_levels(levels: "Counter[str]") -> None:

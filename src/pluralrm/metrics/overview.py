@@ -304,10 +304,8 @@ def answer(overview: Overview, name: Mapping[str, str]) -> str:
     ]
     names = f": {', '.join(winners[:3])}{' and others' if len(winners) > 3 else ''}" if winners else ""
     first = f"{len(winners)} of {len(rows)} {models} personalized{names}."
-    if overview.resolution is None:
-        return first
-    people = counted(overview.clusters, overview.cluster)
-    return f"{first} {people} settle each gain to within ±{100 * overview.resolution:.1f} points."
+    people, half = counted(overview.clusters, overview.cluster), overview.resolution
+    return first if half is None else f"{first} {people} settle each gain to within ±{100 * half:.1f} points."
 
 
 def leaders(overview: Overview, name: Mapping[str, str]) -> str:
@@ -341,8 +339,7 @@ def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> s
         "reversed": f"{model} does worse with the user's own context than with none, and than with another user's.",
         "lift only": f"{model} gains from context, but not significantly more from the user's own than from another "
         f"user's{settle}.",
-        "gain only": f"{model} does better with the user's own context than with another user's, but not significantly "
-        "better than with none.",
+        "gain only": f"{model} does better with the user's own context than another's, not significantly than none.",
         "lift below": f"{model} does worse with the user's own context than with none.",
         "gain below": f"{model} does worse with the user's own context than with another user's.",
         "by subject": f"{model} follows the subject, perhaps not the person: {personal.standing}.",
