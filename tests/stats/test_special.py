@@ -7,8 +7,10 @@ import sys
 import pytest
 import scipy.special
 
+import pluralrm.cli
 from pluralrm.stats import special
 
+OURS = "import pluralrm.cli, pluralrm.stats.special"
 LOADED = "'numpy.f2py.crackfortran' in sys.modules"
 
 
@@ -23,7 +25,13 @@ def test_the_functions_are_those_of_scipy() -> None:
 
 
 def test_the_compiler_of_fortran_is_not_loaded() -> None:
-    assert printed(f"import pluralrm.stats.special\nprint({LOADED})") == ["False"]
+    assert printed(f"{OURS}\nprint({LOADED})") == ["False"]
+
+
+def test_the_numpy_of_a_host_is_left_as_it_is() -> None:
+    plain = "import numpy, scipy.special\n"
+    state = "print(type(sys.modules.get('numpy.f2py')).__name__)"
+    assert printed(f"import pluralrm.stats.special\n{state}") == printed(plain + state)
 
 
 @pytest.mark.parametrize(
@@ -35,18 +43,19 @@ def test_the_compiler_of_fortran_is_not_loaded() -> None:
     ],
 )
 def test_who_asks_for_it_gets_it(asks: str) -> None:
-    code = f"import pluralrm.stats.special\n{asks}\nimport numpy.f2py\n"
+    code = f"{OURS}\n{asks}\nimport numpy.f2py\n"
     assert printed(f"{code}print({LOADED}, numpy.f2py.__file__.endswith('__init__.py'))") == ["True", "True"]
 
 
 def test_one_that_is_loaded_stays() -> None:
-    code = "import numpy.f2py\nbefore = sys.modules['numpy.f2py']\nimport pluralrm.stats.special\n"
+    code = f"import numpy.f2py\nbefore = sys.modules['numpy.f2py']\n{OURS}\n"
     assert printed(f"{code}print(before is sys.modules['numpy.f2py'], type(before).__name__)") == ["True", "module"]
 
 
 def test_a_deferred_module_is_loaded_by_its_first_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "json.tool", raising=False)
     monkeypatch.delattr(json, "tool", raising=False)
+    assert pluralrm.cli.__name__ in sys.modules
     special._defer("json", "tool")
     deferred = sys.modules["json.tool"]
     special._defer("json", "tool")

@@ -1,7 +1,8 @@
 """The quantiles and distributions of scipy.special, imported in half of its time.
 
 scipy touches every public name of numpy, and numpy then loads f2py, its compiler of Fortran, which takes as long as all
-of scipy.special. Here f2py loads when its first attribute is read.
+of scipy.special. In a process of the command line f2py loads when its first attribute is read; the numpy of another
+host is left as it is.
 """
 
 import importlib.util
@@ -13,7 +14,8 @@ import numpy as np
 def _defer(package: str, name: str) -> None:
     """Make a submodule load when its first attribute is read; one that is loaded, or not there, stays as it is."""
     full = f"{package}.{name}"
-    spec = None if full in sys.modules else importlib.util.find_spec(full)
+    ours = "pluralrm.cli" in sys.modules
+    spec = importlib.util.find_spec(full) if ours and full not in sys.modules else None
     if spec is None or spec.loader is None:
         return
     loader = spec.loader = importlib.util.LazyLoader(spec.loader)
