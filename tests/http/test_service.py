@@ -1,6 +1,8 @@
 """A service against a faulty server: attempts, waits, limits, deadlines, the cap, and the order of replies."""
 
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -393,3 +395,8 @@ def test_this_machine_is_never_asked_through_a_proxy(monkeypatch: pytest.MonkeyP
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         assert ask(server) == ["A"]
         assert proxy.requests == []
+
+
+def test_a_run_that_asks_no_server_loads_no_event_loop() -> None:
+    code = "import sys, pluralrm.runs, pluralrm.http; print('asyncio' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"False\n"

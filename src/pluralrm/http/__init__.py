@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pluralrm.http.addresses import ENGINE, Address, Secret, parse_address, read_key
 from pluralrm.http.calls import Call, Metered, Price, Reply, Settings, Tally, UnsoundError, Usage, load_prices
-from pluralrm.http.service import FREE, LETTERS_PER_TOKEN, Cost, DryRun, Requests, cost_of
+from pluralrm.http.dry_run import FREE, LETTERS_PER_TOKEN, Cost, DryRun, Requests, cost_of
 
 if TYPE_CHECKING:
     from pluralrm.http.attempts import Clock

@@ -31,7 +31,7 @@ from pluralrm.core import Failure
 from pluralrm.errors import ServiceError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.http.service import DryRun
+    from pluralrm.http.dry_run import DryRun
 
 
 class Usage(NamedTuple):

@@ -29,8 +29,7 @@ from pluralrm.files import drop_torn_line, replace_file
 from pluralrm.grading import Grade, Graded, Grader, PluginGrader, open_grader
 from pluralrm.grading.grader import ChatGrader
 from pluralrm.grading.truth import Truth, ValidatorGrader
-from pluralrm.http import DryRun, Metered, Requests
-from pluralrm.http.service import LETTERS_PER_TOKEN
+from pluralrm.http import LETTERS_PER_TOKEN, DryRun, Metered, Requests
 from pluralrm.journal import Journal, JournalKind, LockedFolder, Strict, document_text, json_line
 from pluralrm.policies.pool import POOL, Pool, answers, items_of, load_pool, read_samples
 from pluralrm.runs import Progress

@@ -14,8 +14,8 @@ import numpy as np
 def _defer(package: str, name: str) -> None:
     """Make a submodule load when its first attribute is read; one that is loaded, or not there, stays as it is."""
     full = f"{package}.{name}"
-    ours = "pluralrm.cli" in sys.modules
-    spec = importlib.util.find_spec(full) if ours and full not in sys.modules else None
+    own_process = "pluralrm.cli" in sys.modules
+    spec = importlib.util.find_spec(full) if own_process and full not in sys.modules else None
     if spec is None or spec.loader is None:
         return
     loader = spec.loader = importlib.util.LazyLoader(spec.loader)
