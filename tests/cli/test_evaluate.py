@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pluralrm.cli.overview import UnscoredCell, with_unscored
 from pluralrm.cli.score import controls_of
 from tests.cli.test_verbs import pluralrm
-from tests.fake_chat import FakeChat, say
+from tests.fake_chat import FakeChat, say, status
 
 OWN_MODEL = """
 from pluralrm import Verdict
@@ -183,3 +184,29 @@ def test_general_needs_somebody_to_lend_posts_and_a_margin_in_points(folder: Pat
     assert "pocket-rmgap has 0 users with posts to lend" in " ".join(err.split())
     _, err = evaluate("longest", "--general", "pocket-rmgap", "--margin", "0", cwd=folder, code=2)
     assert "--margin" in err
+
+
+def test_stdout_alone_says_which_models_have_no_row_and_why(folder: Path) -> None:
+    with FakeChat(lambda _: status(503, retry_after="9999")) as server:
+        words = [f"head=vllm:{server.url}", f"judge=judge:m,url={server.url}", "--limit", "3"]
+        out, _ = evaluate(*words, "-q", cwd=folder, code=3)
+        record = evaluate(*words, "--json", cwd=folder, code=3)[0]
+    text = " ".join(out.split())
+    assert "head: not scored under none, raw:10, swapped:10 and swapped:10,by=prompt: http://127.0.0.1:" in text
+    assert "judge: not scored under none, raw:10, swapped:10 and swapped:10,by=prompt: deadline: the server" in text
+    assert text.index("longest") < text.index("not scored")  # the table comes first
+    (board,) = json.loads(record)
+    assert {entry["model"] for entry in board["entries"]} == {"bm25", "longest"}
+    assert len(board["not_scored"]) == 8
+    assert {cell["name"] for cell in board["not_scored"]} == {"head", "judge"}
+    assert all("9999" in cell["reason"] or "no answer" in cell["reason"] for cell in board["not_scored"])
+
+
+def test_a_benchmark_without_a_row_has_a_board_that_says_so() -> None:
+    boards: list[dict[str, object]] = [{"benchmark": "a", "entries": [1]}]
+    lost = [UnscoredCell("b", "m", "m", "none", "no answer")]
+    assert with_unscored(boards, []) == boards
+    assert with_unscored(boards, lost) == [
+        {"benchmark": "a", "entries": [1], "not_scored": []},
+        {"benchmark": "b", "entries": [], "not_scored": [lost[0]._asdict()]},
+    ]

@@ -18,6 +18,7 @@ from pluralrm.cli.terminal import Kind, console, note, percent, print_json, prin
 from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
+    from pluralrm.cli.overview import UnscoredCell
     from pluralrm.core import Estimate, Run, Ties
     from pluralrm.metrics import Leaderboard, PublishedMetric, Standing
     from pluralrm.report import PlanJudgments
@@ -54,6 +55,7 @@ def print_boards(
     people: "Sequence[PlanJudgments]" = (),
     margin: float | None = None,
     plural: Sequence[str] | None = None,
+    unscored: "Sequence[UnscoredCell]" = (),
 ) -> None:
     """Print one leaderboard per set of items, and what the user is worth to each model where the controls are there.
 
@@ -62,6 +64,7 @@ def print_boards(
     """
     from pluralrm.cli.diagnostics import calibration_json, print_calibration, print_places
     from pluralrm.cli.options import beside, human_json, print_human
+    from pluralrm.cli.overview import with_unscored
     from pluralrm.cli.personalization import print_personal, print_prompt_use
     from pluralrm.metrics import precision_pairs, with_ties
     from pluralrm.metrics.overview import same_items
@@ -77,7 +80,7 @@ def print_boards(
             boards = [row | users for row, users in zip(boards, plural_json(by_rule, plural, seed), strict=True)]
         if people:
             boards = [row | human_json(human, group) for row, human, group in zip(boards, humans, groups, strict=True)]
-        print_json(boards)
+        print_json(with_unscored(boards, unscored))
     for group, human in [] if as_json else zip(groups, humans, strict=True):
         members = _called(group)
         ruled = [with_ties(run, ties) for run in members]
@@ -153,14 +156,14 @@ def check_tag(runs: "Sequence[Run]", tag: str) -> None:
 
 
 def _board_json(group: "Sequence[Run]", seed: int, by: str, ties: "Ties", margin: float | None) -> dict[str, object]:
-    from pluralrm.cli.personalization import personal_json, prompt_json
+    from pluralrm.cli.personalization import chance_json, personal_json, prompt_json
     from pluralrm.metrics import leaderboard, precision_pairs, uneven_posts, with_ties
     from pluralrm.metrics.cost import MARGIN, personalization_costs
     from pluralrm.metrics.overview import model_names
 
     ruled = [with_ties(run, ties) for run in group]
     record = leaderboard(ruled, seed=seed).to_json() | personal_json(group, seed=seed, by=by)
-    record["against_chance"] = _chance_json(group)
+    record["against_chance"] = chance_json(group)
     record["prompt_use"] = prompt_json(group)
     record["uneven_posts"] = [uneven.to_json() for uneven in uneven_posts(group)]
     if pairs := precision_pairs(group):
@@ -197,18 +200,6 @@ def by_json(run: "Run", by: str) -> dict[str, object]:
     }
     formulas = {key: dict(metric.domains) for key, metric in published(run).items()}
     return record | {"domains": domains, "published_domains": formulas}
-
-
-def _chance_json(group: "Sequence[Run]") -> dict[str, object]:
-    from pluralrm.metrics import against_chance
-
-    result = against_chance(group)
-    sides = {"above": result.above, "below": result.below}
-    records = {
-        side: [{"model": group[index].model, "condition": group[index].condition} for index in places]
-        for side, places in sides.items()
-    }
-    return {"chance": result.chance, **records, "tested": result.tested}
 
 
 def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:

@@ -29,10 +29,10 @@ from pluralrm.cli.options import (
     with_access,
     with_server_options,
 )
-from pluralrm.cli.overview import View
+from pluralrm.cli.overview import View, print_unscored
 from pluralrm.cli.plan import DRY_RUN, RATE, note_skipped, print_plan, settings_of
 from pluralrm.cli.progress import ProgressDisplay
-from pluralrm.cli.score import GridOptions, check_open, controls_of, end, note_models, score_cells
+from pluralrm.cli.score import GridOptions, ScoredCells, check_open, controls_of, end, note_models, score_cells
 from pluralrm.cli.terminal import console, note, print_wrapped
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def evaluate(
     note_skipped(cells)
     scored = score_cells([cell for cell in cells if cell.skip is None], grid)
     if scored.runs:
-        _print_answer(scored.runs, benches, View(quiet, baselines=beside, margin=margin / 100), out, as_json=as_json)
+        _print_answer(scored, benches, View(quiet, baselines=beside, margin=margin / 100), out, as_json=as_json)
     end(scored)
 
 
@@ -159,9 +159,7 @@ def _print_checks(models: "Sequence[RewardModel]", benchmark: "Benchmark", sees:
 # ---------------------------------------------------------------- after
 
 
-def _print_answer(
-    runs: "Sequence[Run]", benches: "Sequence[Benchmark]", view: View, out: Path, *, as_json: bool
-) -> None:
+def _print_answer(scored: ScoredCells, benches: "Sequence[Benchmark]", view: View, out: Path, *, as_json: bool) -> None:
     """Print one table per set of items, and write the report."""
     from pluralrm.report import write_report
 
@@ -169,9 +167,10 @@ def _print_answer(
     if users and not any(user.posts or user.traits for user in users):
         view = view._replace(asking=None)  # no command would show more of them
     if as_json:
-        print_boards(runs, as_json=True, margin=view.margin)
+        print_boards(scored.answered, as_json=True, margin=view.margin, unscored=scored.unscored)
     else:
-        print_answers(runs, view)
+        print_answers(scored.answered, view)
+        print_unscored(scored.unscored)
     report = out / "report.html"
     with ProgressDisplay(f"writing {report}"):
         write_report([out], report)

@@ -370,6 +370,35 @@ def note_unanswered(runs: "Sequence[Run]") -> None:
         note(f"{model} is not in the table: it answered no item yet under {listed(names)}")
 
 
+class UnscoredCell(NamedTuple):
+    """A model that has no row under a condition, and why."""
+
+    benchmark: str
+    model: str
+    name: str
+    condition: str
+    reason: str
+
+
+def print_unscored(cells: Sequence[UnscoredCell]) -> None:
+    """Print which models have no row, under which conditions and why, a line for each reason."""
+    conditions: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        conditions.setdefault((cell.name, cell.reason), []).append(cell.condition)
+    for (name, reason), specs in conditions.items():
+        print_wrapped(f"{name}: not scored under {listed(list(dict.fromkeys(specs)))}: {reason}", style="red")
+
+
+def with_unscored(boards: Sequence[dict[str, object]], cells: Sequence[UnscoredCell]) -> list[dict[str, object]]:
+    """Return boards as JSON, each with what has no row on its benchmark; a benchmark without a board gets one."""
+    lacking: dict[str, list[object]] = {}
+    for cell in cells:
+        lacking.setdefault(cell.benchmark, []).append(cell._asdict())
+    rows = [board | {"not_scored": lacking.get(str(board["benchmark"]), [])} if cells else board for board in boards]
+    empty = sorted({*lacking} - {board["benchmark"] for board in boards})
+    return rows + [{"benchmark": name, "entries": [], "not_scored": lacking[name]} for name in empty]
+
+
 def note_more(paths: "Sequence[Path]", *, every: bool = False) -> None:
     """Say on stderr where the rest is: every run, and a report with plots and items."""
     names = shlex.join(map(str, paths))

@@ -123,6 +123,19 @@ def print_prompt_use(runs: "Sequence[Run]") -> None:
     print_legend([_PROMPT_LEGEND, *_habits(uses)])
 
 
+def chance_json(group: "Sequence[Run]") -> dict[str, object]:
+    """Return which runs are above chance, and which below."""
+    from pluralrm.metrics import against_chance
+
+    result = against_chance(group)
+    sides = {"above": result.above, "below": result.below}
+    records = {
+        side: [{"model": group[index].model, "condition": group[index].condition} for index in places]
+        for side, places in sides.items()
+    }
+    return {"chance": result.chance, **records, "tested": result.tested}
+
+
 def prompt_json(runs: "Sequence[Run]") -> list[dict[str, object]]:
     """Return the same for --json."""
     return [use.to_json() for use in _prompt_uses(runs)]

@@ -33,7 +33,7 @@ from pluralrm.cli.options import (
     with_access,
     with_server_options,
 )
-from pluralrm.cli.overview import View, note_more
+from pluralrm.cli.overview import UnscoredCell, View, note_more, print_unscored
 from pluralrm.cli.plan import DRY_RUN, RATE, print_plan, settings_of
 from pluralrm.cli.progress import INCOMPLETE, GridDisplay, command, interruptible, note_asked
 from pluralrm.cli.terminal import clean, console, note, print_json, print_wrapped
@@ -121,9 +121,10 @@ def _print(scored: "ScoredCells", out: Path, view: View, *, as_json: bool, every
     if scored.shards:
         print_shards(scored.shards, f"pluralrm merge {shlex.quote(str(out))}", as_json=as_json)
     elif scored.runs and (as_json or every):
-        print_boards(scored.runs, as_json=as_json)
+        print_boards(scored.answered, as_json=as_json, unscored=scored.unscored)
     elif scored.runs:
-        print_answers(scored.runs, view)
+        print_answers(scored.answered, view)
+        print_unscored(scored.unscored)
         if not view.quiet:
             note_more([out])
 
@@ -209,18 +210,24 @@ class ScoredCells(NamedTuple):
     asked: "list[Tally | None]"
     shards: "list[ShardProgress]"
     board: "TrackerLog"
+    unscored: list[UnscoredCell]
+
+    @property
+    def answered(self) -> "list[Run]":
+        """The runs that have a row in a table."""
+        return [run for run in self.runs if run.done]
 
 
 def score_cells(cells: "Sequence[GridCell]", how: GridOptions) -> ScoredCells:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
     from pluralrm.exchange.trackers import opened_log
 
-    result = ScoredCells([], [], [], [], opened_log(how.log, note, note, sharded=how.shard is not None))
+    result = ScoredCells([], [], [], [], opened_log(how.log, note, note, sharded=how.shard is not None), [])
     for cell in cells:
         if cell.skip is not None:
             note(f"skipped {cell.title}: {cell.skip}")
     from pluralrm.cluster import opened
-    from pluralrm.runs import each_cell
+    from pluralrm.runs import each_cell, last_outage
     from pluralrm.shards import ShardProgress
 
     scored = [cell for cell in cells if cell.skip is None]
@@ -244,14 +251,21 @@ def score_cells(cells: "Sequence[GridCell]", how: GridOptions) -> ScoredCells:
             return run
 
         with interruptible("scored items are kept"):
-            for run in each_cell(scored, outcome, cluster, how.settings):
+            for cell, run in zip(scored, each_cell(scored, outcome, cluster, how.settings), strict=True):
                 if isinstance(run, PluralrmError):
                     result.broken.append(run)
+                    result.unscored.append(_unscored(cell, how, str(run)))
                 elif isinstance(run, ShardProgress):
                     result.shards.append(run)
                 else:
                     result.runs.append(run)
+                    result.unscored.extend([] if run.done else [_unscored(cell, how, last_outage(run.path))])
     return result
+
+
+def _unscored(cell: "GridCell", how: GridOptions, reason: str) -> UnscoredCell:
+    model, text = cell.model, next(iter(reason.splitlines()), "no item is answered yet")
+    return UnscoredCell(cell.benchmark.card.name, model, how.names.get(model, model), cell.condition.spec, text)
 
 
 def _say_unasked(cell: "GridCell", *, idle: bool) -> None:
