@@ -26,6 +26,8 @@ from tests.cli.test_verbs import OWN_MODEL, pluralrm
         (("score", "pocket-prb", "-m", "longest, bm25"), "repeat it: -m longest -m bm25"),
         (("score", "my.csv", "-m", "longest"), "no such file or folder: my.csv"),
         (("list", "benchmark"), "'benchmark' cannot be listed. Did you mean 'benchmarks'?"),
+        (("annotate", "claim", "plan", "mine.jsonl"), "pluralrm annotate claim plan --judgments mine.jsonl"),
+        (("annotate", "agreement", "mine.jsonl", "."), "pluralrm annotate agreement . --judgments mine.jsonl"),
         (("audit", "pocket-prb", "-o", "."), "cannot write '.': found a folder, wanted the name of a file"),
     ],
 )
