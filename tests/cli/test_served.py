@@ -9,7 +9,7 @@ import pytest
 
 from pluralrm.cli import main
 from tests.cli.test_verbs import pluralrm
-from tests.fake_chat import FakeChat, Seen, say, status
+from tests.fake_chat import FakeChat, Seen, reset, say, status
 
 PRICES = "[m]\ninput = 1.0\noutput = 2.0\n"  # a call of the fake server costs 120 millionths
 
@@ -53,6 +53,15 @@ def test_a_second_identical_run_makes_no_call_and_the_same_rows(tmp_path: Path) 
     counts = {"answered": 10, "kept": 0, "attempts": 10, "prompt_tokens": 1000, "completion_tokens": 100}
     assert asked == {**counts, "unmetered": 0, "cost": None}
     assert manifest(tmp_path / "runs")["asked"]["kept"] == 10
+
+
+def test_a_server_that_drops_connections_is_named_once_while_it_is_waited_for(tmp_path: Path) -> None:
+    with FakeChat(lambda _: say("Result: A"), faults=[reset] * 2) as server:
+        said = score(*judge(server), "-c", "none", "--limit", "1", "--concurrency", "1", cwd=tmp_path)
+        again = score(*judge(server), "-c", "raw:1", "--limit", "1", cwd=tmp_path)
+    assert said.count(f"waiting for {server.url}: no answer in 2 attempts") == 1
+    assert "Ctrl-C stops" in said
+    assert "waiting for" not in again
 
 
 def test_a_recorded_command_is_replayed_without_a_server_and_without_a_key(tmp_path: Path) -> None:

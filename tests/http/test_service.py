@@ -173,6 +173,32 @@ def test_retry_after_is_honoured() -> None:
     assert 27 <= sum(clock.waits) <= 1.1 * 27 + 2
 
 
+def test_a_call_that_is_sent_a_third_time_is_said_once_with_how_long_that_may_go_on() -> None:
+    heard: list[tuple[str, str]] = []
+    with FakeChat(faults=[reset] * 5) as server:
+        assert ask(server, range(2), concurrency=1, on_wait=lambda *words: heard.append(words)) == ["A", "A"]
+    ((url, text),) = heard
+    assert url == server.url
+    assert text.startswith("no answer in 2 attempts (the last: ")
+    assert text.endswith("tried 6 times within 600 s; after 8 calls in a row without an answer no other is sent")
+
+
+def test_one_attempt_that_fails_is_not_said_unless_it_was_long() -> None:
+    heard: list[tuple[str, str]] = []
+    with FakeChat(faults=[reset]) as server:
+        assert ask(server, on_wait=lambda *words: heard.append(words)) == ["A"]
+        assert not heard
+
+    class SlowClock(FakeClock):
+        def now(self) -> float:
+            self.time += 15
+            return self.time
+
+    with FakeChat(faults=[reset]) as server:
+        assert ask(server, clock=SlowClock(), on_wait=lambda *words: heard.append(words)) == ["A"]
+    assert [text[:23] for _, text in heard] == ["no answer in 1 attempt "]
+
+
 def test_a_wait_is_really_waited() -> None:
     with FakeChat(faults=[status(429, retry_after="0.4")]) as server:
         with Service(parse_address(server.url), Settings(concurrency=1)) as service:

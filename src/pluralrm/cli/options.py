@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_type_hints
 
 import typer
 
-from pluralrm.cli.terminal import clean, note, print_wrapped
+from pluralrm.cli.terminal import clean, note, note_wait, print_wrapped
 from pluralrm.errors import SpecError
 from pluralrm.specs import refuse_secrets, split_name
 
@@ -395,6 +395,7 @@ class ServerOptions(NamedTuple):
             cache=self.cache or default_cache(),
             record=self.record,
             replay=self.replay,
+            on_wait=note_wait,
         )
         return settings if self.concurrency is None else replace(settings, concurrency=self.concurrency)
 

@@ -105,6 +105,17 @@ def note(text: str) -> None:
     sys.stderr.write(f"{clean(text)}\n")
 
 
+_WAITS: set[str] = set()
+"""The servers that it has been said of: each run on one opens connections of its own."""
+
+
+def note_wait(url: str, text: str) -> None:
+    """Say, once per server, that it is waited for."""
+    if url not in _WAITS:
+        _WAITS.add(url)
+        note(f"waiting for {url}: {' '.join(text.split())}. Ctrl-C stops")
+
+
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Print what is warned of inside as notes, each once."""

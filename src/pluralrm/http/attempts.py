@@ -33,6 +33,7 @@ from pluralrm.http.calls import (
     read_response,
     usage_of,
 )
+from pluralrm.text import counted
 
 if TYPE_CHECKING:
     import ssl
@@ -76,7 +77,7 @@ class HttpConnection:
         except TimeoutError:
             raise AgainError(f"no complete reply within {seconds:g} s") from None
         except _library().HTTPError as exc:
-            raise AgainError(self._hide(f"{type(exc).__name__}: {exc}")) from None
+            raise AgainError(self._hide(f"{type(exc).__name__}: {exc}".removesuffix(": "))) from None
         return read_response(
             response.status_code,
             response.headers.get("content-type", ""),
@@ -204,6 +205,8 @@ _FIRST, _LONGEST = 0.5, 30.0
 """Seconds before the second attempt, doubled for each further one up to the longest."""
 _SPREAD = 0.1
 """Part of an asked wait over which the waiting calls spread, so that they do not come back all at once."""
+_SILENT = 10.0
+"""Seconds of a first attempt after which it is said that another one follows."""
 _spread = random.Random()  # of its own: callers of random.random() see no difference
 
 
@@ -251,6 +254,11 @@ def backoff(attempt: int, draw: float) -> float:
 def jitter() -> float:
     """Return a draw for `backoff`; it shapes only waiting, so it needs no seed."""
     return _spread.random()
+
+
+def patience(settings: Settings) -> int:
+    """Return how many calls in a row may stay without an answer before no other is sent."""
+    return max(settings.concurrency, 8)
 
 
 class Stream:
@@ -303,6 +311,7 @@ class Caller:
         self._pace = Cooldown(clock)
         self._wire = Wire(address, secret, settings.concurrency)
         self._run_ends: float | None = None
+        self._reported = settings.on_wait is None
         reason = f"The server refuses the key in {secret.name!r}" if secret else "No key was sent"
         self._hint = f"{reason}: name the environment variable that holds the key with key=NAME"
 
@@ -347,7 +356,8 @@ class Caller:
     async def _attempts(
         self, connection: HttpConnection, call: Call, read: Callable[[object], T]
     ) -> RawReply[T] | Failure:
-        deadline = self._clock.now() + self._settings.call_seconds
+        begun = self._clock.now()
+        deadline = begun + self._settings.call_seconds
         reason = ""
         for attempt in range(1, self._settings.attempts + 1):
             await self._pace.turn(deadline)
@@ -358,9 +368,23 @@ class Caller:
             except AgainError as again:
                 reason = str(again)
                 self._pace.hold(again.wait)
+                if attempt > 1 or self._clock.now() - begun > _SILENT:
+                    self._report(attempt, reason)
             if attempt < self._settings.attempts:
                 await self._clock.sleep(backoff(attempt, jitter()))
         return Failure("transport", f"{self._settings.attempts} attempts, the last: {reason}")
+
+    def _report(self, attempt: int, reason: str) -> None:
+        """Say once that calls are sent again: a server that drops connections would be waited for in silence."""
+        used = self._settings
+        if used.on_wait is not None and not self._reported:
+            self._reported = True
+            used.on_wait(
+                self._address.url,
+                f"no answer in {counted(attempt, 'attempt')} (the last: {reason}). A call is tried {used.attempts} "
+                f"times within {used.call_seconds:g} s; after {patience(used)} calls in a row without an answer no "
+                "other is sent",
+            )
 
     async def _attempt(
         self, connection: HttpConnection, call: Call, read: Callable[[object], T]

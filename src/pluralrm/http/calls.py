@@ -222,7 +222,8 @@ class Settings:
     An attempt is one request; a call is a request with its repetitions and the waits between them; the run begins
     with the first call that is sent. `cache` is a folder, `record` and `replay` are cassettes. `max_cost` holds for
     all services that are given the same object together. `send_posts` lets calls that may hold what users wrote go to a
-    server that is not on this machine. With `dry_run` every call is counted there and none is sent.
+    server that is not on this machine. With `dry_run` every call is counted there and none is sent. `on_wait` hears
+    once per service, with its URL, that a call is sent again and how long that may go on.
     """
 
     concurrency: int = 32
@@ -237,6 +238,7 @@ class Settings:
     replay: Path | None = None
     send_posts: bool = False
     dry_run: "DryRun | None" = field(default=None, repr=False, compare=False)
+    on_wait: Callable[[str, str], None] | None = field(default=None, repr=False, compare=False)
     purse: Purse = field(default_factory=Purse, init=False, repr=False, compare=False)
 
     def allowing(self, *, posts: bool) -> "Settings":

@@ -17,7 +17,7 @@ from pluralrm.core import Failure
 from pluralrm.digests import digest
 from pluralrm.errors import PrivacyError, ServiceError
 from pluralrm.http.addresses import ENGINE, Address, read_key
-from pluralrm.http.attempts import Caller, Clock, Stream, require_library
+from pluralrm.http.attempts import Caller, Clock, Stream, patience, require_library
 from pluralrm.http.cache import ReplyStore
 from pluralrm.http.calls import Call, Ledger, Reply, Settings, Tally, UnsoundError, read_content, usage_of
 from pluralrm.http.dry_run import DryRun
@@ -210,7 +210,7 @@ class Service:
         if (dry := self.dry_run) is not None:
             yield from (dry.reply(self.model, call, read) for call in source)
             return
-        stream = Stream(patience=max(self._settings.concurrency, 8))
+        stream = Stream(patience(self._settings))
         share = self._settings.concurrency
         errands: Errands[Reply[T] | Failure | ServiceError] = Errands(self._started())
         try:
