@@ -61,7 +61,8 @@ def test_options_by_name_are_the_spec() -> None:
 
 
 def test_compare_says_what_the_command_exports(runs: Path) -> None:
-    from pluralrm.metrics.overview import overview, overviews_text, short_names
+    from pluralrm.metrics.overview import overview, overviews_text
+    from pluralrm.specs import short_names
 
     found = pluralrm.compare(runs)
     every = overview(pluralrm.load_runs(runs))

@@ -10,8 +10,9 @@ and end up in run folders, so that one in which a password or a key may stand is
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Literal
 from urllib.parse import unquote
 
@@ -158,3 +159,37 @@ def _unescape(text: str) -> str:
     if not _ESCAPED.search(text):
         return text
     return text.replace("%2C", ",").replace("%2c", ",").replace("%25", "%")
+
+
+# ---------------------------------------------------------------- names in tables
+
+
+def short_names(models: Sequence[str]) -> dict[str, str]:
+    """Return the shortest form of each model that keeps all of them apart: ends of paths, no options that all share.
+
+    >>> short_names(["hf:/models/rm-8b,dtype=bf16", "hf:/models/rm-70b,dtype=bf16", "bm25"])
+    {'hf:/models/rm-8b,dtype=bf16': 'rm-8b', 'hf:/models/rm-70b,dtype=bf16': 'rm-70b', 'bm25': 'bm25'}
+    """
+    every = list(dict.fromkeys(models))
+    deepest = max((model.count("/") for model in every), default=0)
+    for parts, kind, options in product(range(1, deepest + 2), (False, True), (False, True)):
+        short = {model: _ending(model, parts, kind=kind) for model in every}
+        names = {model: name + ",".join(["", *_unshared(model, short)]) * options for model, name in short.items()}
+        if len(set(names.values())) == len(every):
+            return names
+    return {model: model for model in every}
+
+
+def _ending(model: str, parts: int, *, kind: bool) -> str:
+    """Return the last parts of a model's path, after its kind if asked."""
+    name, colon, target = model.partition(",")[0].partition(":")
+    if name == "imported":  # what was not scored here is never without its mark
+        return f"{target} (imported)"
+    end = "/".join(target.strip("/").split("/")[-parts:])
+    return f"{name}:{end}" if colon and kind else end or name
+
+
+def _unshared(model: str, short: Mapping[str, str]) -> list[str]:
+    """Return the options of a model that not all models of its short name have."""
+    alike = [set(other.split(",")[1:]) for other, name in short.items() if name == short[model]]
+    return [option for option in model.split(",")[1:] if option not in set.intersection(*alike)]

@@ -112,11 +112,24 @@ def signed(value: float) -> str:
     return "0.0" if float(text) == 0 else text.replace("-", _MINUS)
 
 
+_WHY = re.compile(r"^.*; (?=fixed by design)|^.*no interval: ")
+"""What stands before the reason in a method."""
+
+
 def interval(estimate: "Estimate") -> str:
     """Return `[45.2, 78.3]`, or `fixed` or `no interval` where the method says that there is none."""
     if estimate.low is None or estimate.high is None:
         return "fixed" if "fixed by design" in estimate.method else "no interval"
     return f"[{share(estimate.low)}, {share(estimate.high)}]"
+
+
+def without_interval(estimates: "Mapping[str, Estimate | None]") -> list[str]:
+    """Return a line for each reason why numbers have no interval, with the names of those numbers."""
+    names: dict[str, list[str]] = {}
+    for name, estimate in estimates.items():
+        if estimate is not None and (estimate.low is None or estimate.high is None):
+            names.setdefault(_WHY.sub("", estimate.method), []).append(name)
+    return [f"No interval ({why}): {', '.join(numbers)}." for why, numbers in names.items()]
 
 
 def percent(estimate: "Estimate | None") -> str:
@@ -239,8 +252,8 @@ def aligned_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def latex_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    r"""Return a table as LaTeX with the rules of the package booktabs.
+def latex_text(columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
+    r"""Return a table as LaTeX with the rules of the package booktabs, and notes below it in small print.
 
     >>> print(latex_text(["model", "lift"], [["my_rm", "+3.1"]]), end="")
     \begin{tabular}{lr}
@@ -255,7 +268,8 @@ def latex_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}", r"\toprule", head, r"\midrule", *body]
     # After \\ LaTeX takes what begins with [ or * for an option.
     safe = [f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines]
-    return "\n".join([*safe, r"\bottomrule", r"\end{tabular}", ""])
+    below = [rf"\par{{\footnotesize {_latex(note)}\par}}" for note in notes]
+    return "\n".join([*safe, r"\bottomrule", r"\end{tabular}", *below, ""])
 
 
 _MARKED = re.compile(r"[\\`*_{}\[\]<>|&$~]|(?<=[A-Za-z]):(?=//)|(?<=[Ww]{3})\.|(?<=\w)@(?=\w)")

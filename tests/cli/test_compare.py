@@ -17,11 +17,12 @@ from pluralrm.benchmarks import pocket
 from pluralrm.cli import app
 from pluralrm.cli.compare import print_answers, print_boards, with_rows
 from pluralrm.cli.diagnostics import print_plural
-from pluralrm.cli.overview import View
+from pluralrm.cli.overview import View, table_text
 from pluralrm.cli.show import print_summary
 from pluralrm.core import Failure, Query, Run, Verdict, Vote
 from pluralrm.errors import ConditionError
 from pluralrm.runs import load_runs
+from pluralrm.text import TextForm
 from tests.builders import bakery
 from tests.metrics.rows import chance, records, row, run, users
 
@@ -231,6 +232,18 @@ def test_one_user_has_no_interval_no_rank_and_no_control_to_add(capsys: pytest.C
     assert "--controls" not in text
     some = [replace(each, whole=False) for each in runs]  # the benchmark may have others
     assert "--controls" in " ".join(_screen(capsys, some))
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex"])
+def test_a_table_for_a_paper_says_why_a_number_has_no_interval(form: TextForm) -> None:
+    rows = tuple(replace(row, cluster="ann") for row in users(10, 0.7))
+    alone = [run(rows, model="bm25", condition="raw:10", reveals=frozenset({"posts"}))]
+    assert "No interval (one cluster): bm25 accuracy." in table_text(alone, form, View())
+    blind = [*_world("raw:10", "none", "swapped:10", model="m")]
+    blind = [replace(each, rows=blind[0].rows) for each in blind]
+    text = table_text(blind, form, View())
+    assert "No interval (fixed by design: the same scores under both conditions on every item): m lift, m gain." in text
+    assert "No interval" not in table_text(_world("raw:10", "none", "swapped:10"), form, View())
 
 
 def test_a_model_that_is_there_twice_did_see_the_user(capsys: pytest.CaptureFixture[str]) -> None:

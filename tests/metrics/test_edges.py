@@ -16,9 +16,10 @@ from pluralrm.metrics.contrast import margins, tag_records
 from pluralrm.metrics.estimates import headline, synthesised_notes, trained_notes
 from pluralrm.metrics.leaderboard import uneven_posts
 from pluralrm.metrics.official.formula import PlaceAccuracy
-from pluralrm.metrics.overview import Comparison, answer, half_width, leaders, overview, sentence, short_names
+from pluralrm.metrics.overview import Comparison, answer, half_width, leaders, overview, sentence
 from pluralrm.metrics.roles import roles
 from pluralrm.metrics.units import groups, top_credit
+from pluralrm.specs import short_names
 from tests.builders import card
 from tests.metrics.people import answering, people, told
 from tests.metrics.rows import RESPONSES, Scorer, chance, constant, prompt_blind, records, row, run, users

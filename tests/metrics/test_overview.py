@@ -24,9 +24,9 @@ from pluralrm.metrics.overview import (
     overview_table,
     overviews_text,
     sentence,
-    short_names,
 )
 from pluralrm.metrics.personalization import VERDICTS
+from pluralrm.specs import short_names
 from pluralrm.text import csv_text, latex_text, markdown_text
 from tests.builders import left_open
 from tests.worlds import runs_of

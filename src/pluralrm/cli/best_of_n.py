@@ -241,10 +241,10 @@ def _tell(
     form: TableFormat,
 ) -> None:
     """Measure, write the outcomes, print and draw."""
-    from pluralrm.metrics.overview import short_names
     from pluralrm.policies.best_of_n import best_of_n as measure
     from pluralrm.policies.grades import read_grades
     from pluralrm.policies.outcomes import write_outcomes
+    from pluralrm.specs import short_names
 
     result = measure(task.pool, task.benchmark, runs, read_grades(by.folder), ks=ks, exact=exact)
     written = write_outcomes(task.pool, task.benchmark, runs, result, grader=by.spec)

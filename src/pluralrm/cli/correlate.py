@@ -115,7 +115,7 @@ def _scored(
 
 def _short(*sides: "Sequence[Column]") -> "list[list[Column]]":
     """Return columns of runs and outcomes with models under the shortest names that keep them apart."""
-    from pluralrm.metrics.overview import short_names
+    from pluralrm.specs import short_names
 
     names = short_names([model for side in sides for column in side for model in column.scores])
     return [[column.renamed(names) for column in side] for side in sides]

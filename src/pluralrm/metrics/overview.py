@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Literal, get_args
 
 from pluralrm.core import Estimate, Role, Run, Ties
@@ -24,6 +23,7 @@ from pluralrm.metrics.prompts import prompt_sensitivity
 from pluralrm.metrics.roles import is_own
 from pluralrm.metrics.summary import Summary
 from pluralrm.metrics.units import item_ids, with_ties
+from pluralrm.specs import short_names
 from pluralrm.stats import RankInterval
 from pluralrm.text import (
     TextForm,
@@ -38,6 +38,7 @@ from pluralrm.text import (
     markdown_line,
     markdown_text,
     points,
+    without_interval,
 )
 
 if TYPE_CHECKING:
@@ -257,37 +258,6 @@ def model_names(runs: Sequence[Run]) -> dict[str, str]:
     return names if max(often.values(), default=0) < 2 else short_names(list(names))
 
 
-def short_names(models: Sequence[str]) -> dict[str, str]:
-    """Return the shortest form of each model that keeps all of them apart: ends of paths, no options that all share.
-
-    >>> short_names(["hf:/models/rm-8b,dtype=bf16", "hf:/models/rm-70b,dtype=bf16", "bm25"])
-    {'hf:/models/rm-8b,dtype=bf16': 'rm-8b', 'hf:/models/rm-70b,dtype=bf16': 'rm-70b', 'bm25': 'bm25'}
-    """
-    every = list(dict.fromkeys(models))
-    deepest = max((model.count("/") for model in every), default=0)
-    for parts, kind, options in product(range(1, deepest + 2), (False, True), (False, True)):
-        short = {model: _ending(model, parts, kind=kind) for model in every}
-        names = {model: name + ",".join(["", *_unshared(model, short)]) * options for model, name in short.items()}
-        if len(set(names.values())) == len(every):
-            return names
-    return {model: model for model in every}
-
-
-def _ending(model: str, parts: int, *, kind: bool) -> str:
-    """Return the last parts of a model's path, after its kind if asked."""
-    name, colon, target = model.partition(",")[0].partition(":")
-    if name == "imported":  # what was not scored here is never without its mark
-        return f"{target} (imported)"
-    end = "/".join(target.strip("/").split("/")[-parts:])
-    return f"{name}:{end}" if colon and kind else end or name
-
-
-def _unshared(model: str, short: Mapping[str, str]) -> list[str]:
-    """Return the options of a model that not all models of its short name have."""
-    alike = [set(other.split(",")[1:]) for other, name in short.items() if name == short[model]]
-    return [option for option in model.split(",")[1:] if option not in set.intersection(*alike)]
-
-
 # ---------------------------------------------------------------- sentences
 
 
@@ -418,10 +388,23 @@ def overviews_text(overviews: Sequence[Overview], names: Sequence[Mapping[str, s
     pairs = list(zip(overviews, names, strict=True))
     if form == "csv":
         return csv_text([record for overview, name in pairs for record in overview_records(overview, name)])
-    tables = [(_title(overview), *overview_table(overview, name)) for overview, name in pairs]
-    if form == "latex":
-        return "\n".join(f"% {' '.join(title.split())}\n{latex_text(head, rows)}" for title, head, rows in tables)
-    return "\n".join(f"{markdown_line(title)}\n\n{markdown_text(head, rows)}" for title, head, rows in tables)
+    return "\n".join(_paper_table(overview, name, latex=form == "latex") for overview, name in pairs)
+
+
+def _paper_table(overview: Overview, name: Mapping[str, str], *, latex: bool) -> str:
+    """Return the title, the table, and a note for each reason why numbers have no interval."""
+    numbers: dict[str, Estimate | None] = {}
+    for row in overview.rows:
+        metrics = {title: row.metrics.get(title) for title in (overview.headline, *_BESIDE)}
+        cells = metrics | {"prompt sensitivity": row.sensitivity, "lift": row.lift, "gain": row.gain}
+        numbers |= {f"{overview.label(row, name)} {title}": value for title, value in cells.items()}
+    title, notes = _title(overview), without_interval(numbers)
+    head, rows = overview_table(overview, name)
+    if latex:
+        return f"% {' '.join(title.split())}\n{latex_text(head, rows, notes)}"
+    return "\n".join(
+        [f"{markdown_line(title)}\n", markdown_text(head, rows), *(f"{markdown_line(text)}\n" for text in notes)]
+    )
 
 
 def _title(overview: Overview) -> str:

@@ -14,11 +14,11 @@ from pluralrm.correlate.measures import FEWEST
 from pluralrm.display import Record, Tabular, json_fields
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import measure
-from pluralrm.metrics.overview import short_names
 from pluralrm.policies.best_of_n import BestOfN
 from pluralrm.policies.outcomes import load_outcome
 from pluralrm.policies.pool import POOL
 from pluralrm.runs import load_manifest
+from pluralrm.specs import short_names
 from pluralrm.study.file import StudyDeclaration
 from pluralrm.study.parts import Missing, models_of, names_of
 from pluralrm.study.ppo import Training

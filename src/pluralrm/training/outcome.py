@@ -21,7 +21,6 @@ from pluralrm.files import replace_file
 from pluralrm.grading import Grader
 from pluralrm.journal import provenance
 from pluralrm.metrics.estimates import written_pairs
-from pluralrm.metrics.overview import short_names
 from pluralrm.pages import Figure, PageTable, columns, render
 from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import Dot, Plot
@@ -31,7 +30,7 @@ from pluralrm.policies.policy import Draw, Policy, load_policy, parse_policy
 from pluralrm.policies.pool import Pool, items_of
 from pluralrm.policies.sample import sample
 from pluralrm.runs import Progress
-from pluralrm.specs import Spec
+from pluralrm.specs import Spec, short_names
 from pluralrm.stats import cluster_means, difference_interval, share_interval
 from pluralrm.stats.intervals import Interval
 from pluralrm.text import counted, difference, estimated, listed
