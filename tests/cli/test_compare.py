@@ -234,6 +234,21 @@ def test_one_user_has_no_interval_no_rank_and_no_control_to_add(capsys: pytest.C
     assert "--controls" in " ".join(_screen(capsys, some))
 
 
+def test_controls_are_added_only_in_domains_where_another_user_can_lend(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three domains; `users` deals them out in turn."""
+    one_each, fourth_in_bread = users(3, 0.7), users(4, 0.7)
+    bare = run(one_each, model="bm25", condition="raw:10", reveals=frozenset({"posts"}))
+    text = " ".join(" ".join(_screen(capsys, [bare])).split())
+    assert (
+        "has one user in Bread, Cake and Pie: no other user's context can be lent there, so there is no gain." in text
+    )
+    assert "--controls" not in text
+    *lines, last = _screen(capsys, [replace(bare, rows=tuple(fourth_in_bread), items=4)])
+    assert "has one user in Cake and Pie" in " ".join(" ".join(lines).split())
+    assert last.endswith("--domain Bread")
+    assert "--domain" not in " ".join(_screen(capsys, [replace(bare, whole=False)]))
+
+
 @pytest.mark.parametrize("form", ["markdown", "latex"])
 def test_a_table_for_a_paper_says_why_a_number_has_no_interval(form: TextForm) -> None:
     rows = tuple(replace(row, cluster="ann") for row in users(10, 0.7))

@@ -291,10 +291,7 @@ def _missing(overview: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[
     if overview.unmeasured:
         return f"Nothing is said of personalization: {overview.unmeasured}", []
     if lacking := [row for row in overview.rows if _can_be_completed(row)]:
-        if overview.clusters < 2 and runs[0].whole:
-            return f"{overview.benchmark} has one user: no other user's context can be lent, so there is no gain.", []
-        specs, sees = [row.model for row in lacking], [row.condition for row in lacking]
-        return "Controls are missing; this adds them:", _adding(runs, asking, specs, [], sees)
+        return _controls(overview, runs, lacking, asking)
     models = [row.model for row in overview.rows if not row.model.startswith("imported:")]
     if overview.unseen and models:
         declared = any(tag.startswith(TRAIT) for row in runs[0].rows for tag in row.tags)
@@ -305,6 +302,32 @@ def _missing(overview: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[
         words = ["pluralrm", "evaluate", *dict.fromkeys(models)]
         return f"{overview.benchmark} has no users. Are these models personalized? This tells:", words
     return "", []
+
+
+def _controls(
+    overview: "Overview", runs: "Sequence[Run]", rows: "Sequence[OverviewRow]", asking: str
+) -> tuple[str, list[str]]:
+    """Return what adds the controls that rows lack: only where another user of the domain can lend."""
+    if overview.clusters < 2 and runs[0].whole:
+        return f"{overview.benchmark} has one user: no other user's context can be lent, so there is no gain.", []
+    words = _adding(runs, asking, [row.model for row in rows], [], [row.condition for row in rows])
+    alone, shared = _lonely(runs[0])
+    if not alone:
+        return "Controls are missing; this adds them:", words
+    reason = f"{overview.benchmark} has one user in {listed(alone)}: no other user's context can be lent there"
+    if not shared:
+        return f"{reason}, so there is no gain.", []
+    chosen = [word for name in shared for word in ("--domain", name)]
+    return f"{reason}. This adds the controls in {listed(shared)}:", words + chosen
+
+
+def _lonely(run: "Run") -> tuple[list[str], list[str]]:
+    """Return the domains of one user, which have no lender, and the others; none of the first for chosen items."""
+    people: dict[str, set[str]] = {}
+    for row in run.rows:
+        people.setdefault(row.domain, set()).add(row.cluster)
+    alone = [name for name, users in people.items() if len(users) < 2 and run.whole]
+    return sorted(alone), sorted({*people} - {*alone})
 
 
 def _can_be_completed(row: "OverviewRow") -> bool:
