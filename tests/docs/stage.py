@@ -171,7 +171,8 @@ def _process(words: Sequence[str]) -> Iterator[None]:
     filled = [sorted(map(str, Path().glob(word))) or [word] if "*" in word else [word] for word in words]
     before, sys.argv = sys.argv, [word for found in filled for word in found]
     here = str(Path.cwd())
-    for module in [key for key, one in sys.modules.items() if (getattr(one, "__file__", "") or "").startswith(here)]:
+    loaded = [*sys.modules.items()]  # some load others when they are looked at
+    for module in [key for key, one in loaded if (getattr(one, "__file__", "") or "").startswith(here)]:
         del sys.modules[module]
     try:
         yield

@@ -1,8 +1,10 @@
 """scipy.special without numpy's compiler of Fortran: the same functions, and f2py is there for who asks for it."""
 
+import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import scipy.special
@@ -52,20 +54,34 @@ def test_one_that_is_loaded_stays() -> None:
     assert printed(f"{code}print(before is sys.modules['numpy.f2py'], type(before).__name__)") == ["True", "module"]
 
 
-def test_a_deferred_module_is_loaded_by_its_first_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_is_left_as_if_nothing_had_been_imported() -> None:
+    assert printed(f"{OURS}, numpy\nprint('f2py' in vars(numpy), 'numpy.f2py' in sys.modules)") == ["False", "False"]
+
+
+@pytest.fixture
+def json_tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A submodule that is not loaded, before and after."""
     monkeypatch.delitem(sys.modules, "json.tool", raising=False)
     monkeypatch.delattr(json, "tool", raising=False)
     assert pluralrm.cli.__name__ in sys.modules
-    special._defer("json", "tool")
-    deferred = sys.modules["json.tool"]
-    special._defer("json", "tool")
-    assert sys.modules["json.tool"] is deferred
-    assert "main" not in object.__getattribute__(deferred, "__dict__")
-    assert callable(deferred.main)
-    monkeypatch.delitem(sys.modules, "json.tool")
-    monkeypatch.delattr(json, "tool")
+    yield
+    sys.modules.pop("json.tool", None)
+    vars(json).pop("tool", None)
 
 
-def test_a_module_that_is_not_there_stays_away() -> None:
-    special._defer("json", "nothing_of_this_name")
-    assert "json.nothing_of_this_name" not in sys.modules
+@pytest.mark.usefixtures("json_tool")
+def test_a_submodule_is_empty_meanwhile_and_gone_afterwards() -> None:
+    with special._without(json, "tool"):
+        assert not hasattr(vars(json)["tool"], "main")
+        with special._without(json, "tool"):
+            pass
+        assert hasattr(json, "tool")
+    assert not hasattr(json, "tool")
+
+
+@pytest.mark.usefixtures("json_tool")
+def test_who_imports_it_meanwhile_gets_the_true_one() -> None:
+    with special._without(json, "tool"):
+        true = importlib.import_module("json.tool")
+    assert vars(json)["tool"] is true
+    assert callable(true.main)
