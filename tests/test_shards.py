@@ -6,8 +6,10 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -485,6 +487,33 @@ def test_a_merge_that_dies_at_any_file_leaves_no_run_and_the_next_one_finishes(
         assert [file.name for file in work.folder.iterdir() if file.suffix == ".tmp" or file.name == ".merge"] == []
         assert score(bakery(12), Asked(), "raw:2", out=out).complete
     assert deaths == 6  # the note that a merge began, inputs, transcripts, items, rows, run.json
+
+
+@contextmanager
+def _room(most: int) -> Iterator[None]:
+    """Let no file grow beyond so many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_merge_on_a_full_disk_is_refused_by_name_and_the_next_one_finishes(three: Path, tmp_path: Path) -> None:
+    _copy(three, tmp_path / "whole")
+    [whole] = [work.folder for work in merge_all(tmp_path / "whole").merged]
+    *smaller, _ = sorted({file.stat().st_size for file in whole.iterdir()})
+    for most in (1, *filter(None, smaller)):
+        _copy(three, out := tmp_path / str(most))
+        with _room(most):
+            refused = merge_all(out)
+        folder = out / whole.relative_to(tmp_path / "whole")
+        assert refused.merged == []
+        assert [f"cannot write to {folder}: File too large" in line for line in refused.refused] == [True]
+        assert not (folder / "run.json").exists()
+        [work] = merge_all(out).merged
+        assert _contents(work.folder) == _contents(whole)
 
 
 def _dies(monkeypatch: pytest.MonkeyPatch, last: int, work: Callable[[], object]) -> bool:

@@ -374,7 +374,14 @@ def _merged(shards: Sequence[FoundShard[Record]], out: Path | None, merger: Merg
             "wanted -o OUT for the whole"
         )
     [folder] = wholes
-    return MergedWork(merger.kind.noun, folder, len(shards), merger.merge(folder, shards, command))
+    try:
+        new = merger.merge(folder, shards, command)
+    except OSError as exc:
+        raise RunError(
+            f"cannot write to {folder}: {exc.strerror or exc}. The shards are kept: make room, and the same command "
+            "merges them; or choose another folder with -o"
+        ) from exc
+    return MergedWork(merger.kind.noun, folder, len(shards), new)
 
 
 # ---------------------------------------------------------------- lines of several files

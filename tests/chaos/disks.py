@@ -21,9 +21,11 @@ def limited(folder: Path, work: Work, most: int) -> None:
 def findings(name: str, verb: Verb, place: Path, *, times: int, seed: int) -> list[str]:
     """Return what went wrong on so many full disks, on each of which the verb stops; the rest is done with room."""
     whole = verb.begun(place / "whole")
+    before = set(whole.parent.rglob("*"))
     assert live(verb.work, whole).code == 0
     wanted, found = verb.contents(whole), []
-    largest = max(path.stat().st_size for path in whole.parent.rglob("*") if path.is_file())
+    written = set(whole.parent.rglob("*")) - before  # the limit does not touch what was there
+    largest = max(path.stat().st_size for path in written if path.is_file())
     for number in range(times):
         most = random.Random(f"{seed}:{name}:{number}").randrange(1, largest)
         folder = verb.begun(place / str(number))

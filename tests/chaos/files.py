@@ -9,6 +9,7 @@ import json
 import random
 import shutil
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -105,10 +106,14 @@ def _problem(kind: Kind, folder: Path, file: Path, whole: object) -> str | None:
 
 
 def _loads(read: Read) -> Read:
-    """Return how a user's own file is read: what it says may be anything."""
+    """Return how a user's own file is read: what it says may be anything; a warning is a message too."""
 
     def loads(folder: Path) -> object:
-        read(folder)
+        with warnings.catch_warnings(record=True) as messages:
+            warnings.simplefilter("always", UserWarning)
+            read(folder)
+        for message in messages:
+            raise PluralrmError(str(message.message))
         return True
 
     return loads

@@ -84,11 +84,13 @@ def score_parts(folder: Path, items: int = 300) -> None:
 
 
 def merge_parts(folder: Path) -> None:
-    """Merge all shards, and see that they are the bytes of one process."""
+    """Merge all shards, and see that they are the bytes of one process; RunError where they are refused."""
     from pluralrm import merge
 
     merged = merge(folder)
-    assert (merged.refused, len(merged.merged)) == ([], 1), merged.refused
+    if merged.refused:
+        raise RunError("\n".join(merged.refused))
+    assert len(merged.merged) == 1
     whole = merged.merged[0].folder
     one = folder.parent / "one" / whole.relative_to(folder)
     if whole.is_file():
