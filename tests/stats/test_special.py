@@ -1,6 +1,5 @@
 """scipy.special without numpy's compiler of Fortran: the same functions, and f2py is there for who asks for it."""
 
-import importlib
 import json
 import subprocess
 import sys
@@ -54,8 +53,10 @@ def test_one_that_is_loaded_stays() -> None:
     assert printed(f"{code}print(before is sys.modules['numpy.f2py'], type(before).__name__)") == ["True", "module"]
 
 
-def test_numpy_is_left_as_if_nothing_had_been_imported() -> None:
-    assert printed(f"{OURS}, numpy\nprint('f2py' in vars(numpy), 'numpy.f2py' in sys.modules)") == ["False", "False"]
+@pytest.mark.parametrize("name", ["f2py", "ma", "polynomial", "testing"])
+def test_numpy_is_left_as_if_nothing_had_been_imported(name: str) -> None:
+    state = f"print('{name}' in vars(numpy), 'numpy.{name}' in sys.modules)"
+    assert printed(f"{OURS}, numpy\n{state}") == ["False", "False"]
 
 
 @pytest.fixture
@@ -70,18 +71,22 @@ def json_tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("json_tool")
-def test_a_submodule_is_empty_meanwhile_and_gone_afterwards() -> None:
-    with special._without(json, "tool"):
-        assert not hasattr(vars(json)["tool"], "main")
+def test_a_submodule_does_not_load_meanwhile_and_its_name_is_free_afterwards() -> None:
+    with special._without(json, "tool", "nothing_of_this_name"):
+        assert "json.tool" not in sys.modules
         with special._without(json, "tool"):
             pass
         assert hasattr(json, "tool")
     assert not hasattr(json, "tool")
+    assert not hasattr(json, "nothing_of_this_name")
 
 
 @pytest.mark.usefixtures("json_tool")
-def test_who_imports_it_meanwhile_gets_the_true_one() -> None:
+def test_who_reads_or_imports_it_meanwhile_gets_the_true_one() -> None:
     with special._without(json, "tool"):
-        true = importlib.import_module("json.tool")
-    assert vars(json)["tool"] is true
-    assert callable(true.main)
+        later = vars(json)["tool"]
+        assert callable(later.main)
+        with pytest.raises(AttributeError, match=r"json\.tool"):
+            _ = later.nothing_of_this_name
+    assert vars(json)["tool"] is sys.modules["json.tool"]
+    assert vars(json)["tool"].main is later.main
