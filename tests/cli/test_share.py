@@ -68,3 +68,22 @@ def test_where_people_do_not_cross_nothing_is_printed_of_it(tmp_path: Path) -> N
     message, _, named = str(result.exception).partition("Where people cross: ")
     assert message.startswith("no two people of simulated judged the same candidates")
     assert {name.partition(":")[0] for name in named.split(", ")} <= set(KINDS)
+
+
+def test_what_to_do_next_shows_only_what_the_benchmark_has_of_its_people(tmp_path: Path) -> None:
+    votes = tmp_path / "votes.jsonl"
+    rows = [
+        {"person": f"p{person}", "item": f"q{item}", "label": "AB"[(person + item) % 2], "prompt": f"Q{item}?"}
+        | {"A": f"Yes {item}.", "B": f"No {item}.", "age": f"{person % 2}"}
+        for person in range(4)
+        for item in range(6)
+    ]
+    votes.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    for options, shown in (("", ""), (",traits=age", "traits")):
+        bench, out = f"table:{votes},options=A+B{options}", str(tmp_path / f"runs{shown}")
+        assert ("next: score" in (text := _said("share", bench))) is bool(shown)
+        assert (f"-m MODEL -c {shown} -c none" in text) is bool(shown)
+        text = " ".join(_said("score", bench, "-m", "longest", "-c", "none", "-o", out).split())
+        assert ("No model saw the user's traits; this shows them" in text) is bool(shown)
+        assert ("No model saw the user: table-votes has no posts or traits." in text) is not bool(shown)
+        assert "raw:10" not in text

@@ -122,6 +122,19 @@ def test_a_scorer_that_is_blind_and_sometimes_fails_is_still_blind() -> None:
     assert found.gain.failed == 1
 
 
+def test_a_note_on_the_run_hides_no_blindness_and_makes_no_other_test_harder() -> None:
+    knows = people({"none": 0.5, "raw:10": 0.7, "swapped:10": 0.5}, model="knows")
+    (blind,) = people({"none": 0.7}, model="blind")
+    conditions = ("none", "raw:10", "swapped:10")
+    noted = [
+        replace(blind, condition=name, reveals=reveals(name), imported="imported from a.json") for name in conditions
+    ]
+    (alone,) = personalization(knows)
+    found, other = sorted(personalization([*noted, *knows]), key=lambda each: each.model)
+    assert (found.verdict, found.tested) == ("blind", False)
+    assert other.p_adjusted == alone.p_adjusted
+
+
 def test_silence_is_no_proof_of_blindness() -> None:
     found = told([answering(condition, ["x"] * 20) for condition in ("none", "raw:10", "swapped:10")])
     assert found.gain is not None

@@ -174,6 +174,26 @@ def test_a_tenth_of_fewer_than_twenty_users_has_no_interval() -> None:
         assert result.regret is None  # one model
 
 
+def test_the_answer_about_the_worst_tenth_is_open_without_an_interval_and_names_whose_mean_it_lies_below() -> None:
+    def town(several: int) -> str:
+        users = [(f"u{user:02}", 4 if user < several else 1) for user in range(60)]
+        rows = [row(name, f"{name}-{n}", float((len(name) + n) % 3 > 0)) for name, size in users for n in range(size)]
+        return answer(plural([run_of(rows, "m")]))
+
+    assert town(19) == "How m serves its worst tenth is open: 19 of 60 users have two prompts, 20 are needed."
+    assert "below its mean over the 40 with two prompts." in town(40)
+    assert "below its mean over users." in town(60)
+
+
+@pytest.mark.parametrize("size", [3, 6, 7])
+def test_users_who_do_not_differ_leave_nash_without_an_interval(size: int) -> None:
+    rows = [row(f"u{user}", f"{user}-{n}", float(n % 3 > 0)) for user in range(5) for n in range(size)]
+    (only,) = plural([run_of(rows, "m")]).rows
+    right = size - (size + 2) // 3
+    assert only.nash.value == pytest.approx((right + 0.5) / (size + 1))
+    assert (only.nash.low, only.nash.high, only.nash.method) == (None, None, "no interval: users do not differ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.0, 0.15])
 @pytest.mark.parametrize("people", [24, 40, 160])

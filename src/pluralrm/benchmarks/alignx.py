@@ -28,7 +28,7 @@ columns `profile_N` hold is not read.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -247,7 +247,7 @@ def load_rpr(spec: Spec, *, seed: int) -> Benchmark:
     split = word_of(spec, "split", ("test", "train"))
     card = RPR_CARD if split == "test" else replace(RPR_CARD, name="rpr.train", source=f"hub: {HUB} (split train)")
 
-    def items(row: ReversalRow, location: Place, _domain: str) -> list[Item]:
+    def items(row: ReversalRow, location: Place, dirt: Dirt) -> list[Item]:
         differ([row.response_a], [row.response_b], location, "response_b")
         question = comparison(
             row.id, row.prompt, {"response_a": row.response_a}, {"response_b": row.response_b}, seed=seed
@@ -255,7 +255,7 @@ def load_rpr(spec: Spec, *, seed: int) -> Benchmark:
         return [
             _opposed(
                 question,
-                _reader(row.id, side, criterion, scenario),
+                _reader(f"{row.id}-{side}", criterion, scenario, dirt),
                 answer,
                 name=f"{row.id}-{side}",
                 domain="all",
@@ -268,10 +268,14 @@ def load_rpr(spec: Spec, *, seed: int) -> Benchmark:
         ]
 
     data = Dataset(card, (COUNTS[split],), {HUB: (f"data/{split}-*",)})
-    return load_dataset(spec, seed, data, lambda sources, dirt: read_items(sources, ReversalRow, items, dirt))
+
+    def read(sources: Sequence[Source], dirt: Dirt) -> Iterator[Item]:
+        return read_items(sources, ReversalRow, lambda row, location, _: items(row, location, dirt), dirt)
+
+    return load_dataset(spec, seed, data, read)
 
 
-def _reader(row: str, side: str, criterion: str, scenario: str) -> User:
+def _reader(name: str, criterion: str, scenario: str, dirt: Dirt) -> User:
     """Return the person who judges by a criterion."""
-    posts = (Post("scenario", scenario),) if scenario.strip() else ()
-    return User(f"{row}-{side}", posts, (), {"criterion": criterion})
+    posts = clean_posts([Post("scenario", scenario)] * bool(scenario.strip()), dirt)
+    return User(name, posts, (), {"criterion": criterion})

@@ -213,6 +213,7 @@ class _Reader:
             raise location.refuse("end_index_in_shared_context", found=str(end), wanted=wanted_here)
         if (row.shared_context_id, end) not in self._posts:
             self._posts[row.shared_context_id, end] = history.before(end)
+        self._dirt.read("posts", len(self._posts[row.shared_context_id, end]))
         user = User(f"persona-{row.persona_id or row.shared_context_id}", self._posts[row.shared_context_id, end])
         options = _lettered(row, location)
         item = _choice(
@@ -241,6 +242,7 @@ class _Reader:
             self._files[base / link] = _history_of(base / link)
         history = self._files[base / link]
         user = User(f"persona-{row.persona_id}", history.before(history.length))
+        self._dirt.read("posts", len(user.posts))
         wrong = {f"wrong{number}": text for number, text in enumerate(dict.fromkeys(others), 1)}
         options = Options({"right": row.correct_answer}, wrong)
         name = f"{row.persona_id}-{location.line}"

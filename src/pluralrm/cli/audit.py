@@ -277,6 +277,7 @@ def share(
 
     Shares of the preferences that are everybody's, a group's, a person's own or noise, and floors without a model.
     """
+    from pluralrm.conditions.posts import showing
     from pluralrm.metrics.floors import ladder
     from pluralrm.metrics.shares import crossed_judgments, shares
 
@@ -291,10 +292,14 @@ def share(
         rows = [{"number": name, **floor.to_json()} for name, floor in floors.items()]
         print_records([*result.records(), *rows], form, ["value", "low", "high"])
     else:
-        _print_shares(result, floors, benchmark)
+        _print_shares(result, floors)
+        if contexts := showing(bench):
+            words = "next: score a model with the user and without; compare says what it wins of this"
+            print_wrapped(words, style="bold")
+            console().print(f"pluralrm score {quote(benchmark)} -m MODEL -c {contexts[0]} -c none", soft_wrap=True)
 
 
-def _print_shares(result: "Shares", floors: "dict[str, Estimate]", benchmark: str) -> None:
+def _print_shares(result: "Shares", floors: "dict[str, Estimate]") -> None:
     print_wrapped(f"{result.benchmark}: {result.answer}", style="bold")
     repeated = f"{result.repeated:,} of them by people who judged twice" if result.repeated else "none repeated"
     alone = f"; {counted(result.alone, 'other')} by one person alone" * bool(result.alone)
@@ -313,8 +318,6 @@ def _print_shares(result: "Shares", floors: "dict[str, Estimate]", benchmark: st
     ladder = [(name, estimated(floor), f"{floor.n:,}") for name, floor in {**floors, **most}.items()]
     console().print(table([*columns, ("judgments", "right")], ladder))
     print_legend(list(_share_legend(result)))
-    print_wrapped("next: score a model with the user and without; compare says what it wins of this", style="bold")
-    console().print(f"pluralrm score {quote(benchmark)} -m MODEL -c recent:20 -c none", soft_wrap=True)
 
 
 def _share_rows(result: "Shares") -> Iterator[tuple[str, str]]:

@@ -295,8 +295,13 @@ def _missing(overview: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[
     models = [row.model for row in overview.rows if not row.model.startswith("imported:")]
     if overview.unseen and models:
         declared = any(tag.startswith(TRAIT) for row in runs[0].rows for tag in row.tags)
-        sees = ["raw:10"] + ["traits"] * declared
-        reason = f"No model saw the user's posts{' or traits' * declared}; this shows them, and adds the controls:"
+        written = not runs[0].card.load.rows or "posts" in runs[0].card.load.read
+        sees = ["raw:10"] * written + ["traits"] * declared
+        if not sees:
+            choices = "Earlier choices, where it has them, can be shown: -c pairs:8 --controls."
+            return f"No model saw the user: {overview.benchmark} has no posts or traits. {choices}", []
+        shows = " or ".join(["posts"] * written + ["traits"] * declared)
+        reason = f"No model saw the user's {shows}; this shows them, and adds the controls:"
         return reason, _adding(runs, asking, models, sees, sees)
     if models and not overview.own and not any(row.sensitivity for row in overview.rows):
         words = ["pluralrm", "evaluate", *dict.fromkeys(models)]

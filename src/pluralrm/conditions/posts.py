@@ -99,10 +99,15 @@ def needs_posts(benchmark: Benchmark) -> str | None:
     """Return why posts cannot be shown, where no user has one, and what can be shown of them instead."""
     if benchmark.has_posts:
         return None
-    users = [item.user for item in benchmark.items if item.user is not None]
-    fitting = ["traits"] * any(user.traits for user in users) + ["pairs:8"] * any(user.preferences for user in users)
-    others = f"conditions are none, {', '.join(fitting)}" if fitting else "condition is none"
+    others = f"conditions are none, {', '.join(fitting)}" if (fitting := showing(benchmark)) else "condition is none"
     return f"{benchmark.card.name} has no posts to show; its {others}"
+
+
+def showing(benchmark: Benchmark) -> list[str]:
+    """Return the conditions that show what the benchmark has of its users, posts first; none where it has nothing."""
+    users = [item.user for item in benchmark.items if item.user is not None]
+    conditions = ["recent:20"] * benchmark.has_posts + ["traits"] * any(user.traits for user in users)
+    return conditions + ["pairs:8"] * any(user.preferences for user in users)
 
 
 def own(item: Item) -> Author | None:

@@ -63,7 +63,7 @@ class PersonalizationCost(Brief):
         change = f"{points(self.change)}{bounds(self.change)} points"
         if self.verdict == "unfinished":
             return f"{name} is {self.unfinished}: run the same command again."
-        if self.change.method.endswith(ALIKE):
+        if ALIKE in self.change.method:
             return f"{name}: no cost on {self.benchmark}: a user's posts change no score."
         if self.verdict == "equivalent":
             test = f"within {margin} (p {correlation_p(self.p or 0.0)})"
@@ -116,7 +116,7 @@ def _cost(each: Roles, margin: float, seed: int) -> PersonalizationCost:
         measure(without),
         change,
         None if swapped is None else paired_difference(swapped, without, seed=seed).difference,
-        None if unfinished else 0.0 if change.method.endswith(ALIKE) else equivalence_p(means, margin),
+        None if unfinished else 0.0 if ALIKE in change.method else equivalence_p(means, margin),
         margin,
         unfinished,
     )

@@ -178,7 +178,7 @@ class Personalization(Brief):
     def _by_intervals(self) -> PersonalVerdict:
         """The pair in words by each interval alone."""
         lift, gain = self.lift, self.gain
-        if gain is not None and gain.method.endswith(SAME):
+        if gain is not None and SAME in gain.method:
             return "blind"
         if lift is None or gain is None:
             return "unknown"

@@ -293,12 +293,17 @@ def answer(result: Plural) -> str:
     """Return in sentences whom the best model leaves behind, and which group of users a list of models leaves out."""
     row = result.rows[0]
     text = f"{row.label} has no worst-served tenth: no user has two prompts."
-    if row.worst_decile is not None and row.below_mean is not None:
+    split = result.users - result.unsplit
+    if 0 < split < FEWEST:
+        few = f"{split:,} of {result.users:,} users have two prompts, {FEWEST} are needed"
+        text = f"How {row.label} serves its worst tenth is open: {few}."
+    elif row.worst_decile is not None and row.below_mean is not None:
         same = row.below_mean.low is not None and row.below_mean.low <= 0
         below = "not significantly" if same else f"{points(row.below_mean).lstrip('+')} points"
+        whom = f"the {split:,} with two prompts" if result.unsplit else "users"
         text = (
             f"For the tenth of users whom it serves worst, {row.label} is right on {estimated(row.worst_decile)}% of "
-            f"items, {below} below its mean over users."
+            f"items, {below} below its mean over {whom}."
         )
     if not result.stability:
         return text
@@ -321,7 +326,7 @@ def answer(result: Plural) -> str:
 _LEGEND = (
     "Per cent and points; intervals are robust to users and to the prompts that they share. user mean: each user has a "
     "vote. worst tenth: the tenth of users served worst, picked on half of each user's items and measured on "
-    "the rest; equal users would show the user mean, 0 points below it. regret: what each user's best model, picked "
+    "the rest; equal users would show their mean, 0 points below it. regret: what each user's best model, picked "
     "likewise, earns them more; below 0 where such picks are worse than this model for all. Nash: geometric mean over "
     "users of (right + 1/2) / (items + 1), which is never 0; it falls where a few are served badly."
 )
@@ -343,7 +348,10 @@ def legend(result: Plural) -> list[str]:
     lines = [_LEGEND]
     if result.unsplit:
         people = f"{counted(result.unsplit, 'user')} of {result.users:,}"
-        lines.append(f"{people} with one prompt cannot be split: in user mean, Nash and groups alone.")
+        lines.append(
+            f"{people} with one prompt cannot be split: in user mean, Nash and groups alone, "
+            "not in the mean that worst tenths are compared with."
+        )
     lines += [_VOTES] * any(row.calibration for row in result.rows)
     lines += [_STABILITY] * bool(result.stability)
     conditions = {
@@ -459,7 +467,7 @@ def _geometric(items: UserItems, number: PickedMean, column: int, counts: tuple[
     """Return the Nash welfare with an interval on the log scale, which at 1 is cut."""
     log = float(number.values[column])
     variance, df = items.spread(number.influence[:, column])
-    if not variance:
+    if variance <= 1e-24:  # what rounding leaves of none
         return Estimate(float(np.exp(log)), None, None, *counts, "no interval: users do not differ")
     reach = t_quantile(df) * float(np.sqrt(variance))
     ends = float(np.exp(log - reach)), min(1.0, float(np.exp(log + reach)))
