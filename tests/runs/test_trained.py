@@ -14,7 +14,7 @@ from pluralrm.report import build_report, read_sources
 from pluralrm.runs import load_run, score
 from tests.builders import bakery
 
-MET = "fitted was trained on 71 of the 175 items of bakery: its accuracy there is no evaluation"
+MET = "fitted was trained on the answers of 71 of the 175 items of bakery: accuracy there may be memory"
 
 
 class Fitted:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from pluralrm.conditions import load_condition
-from pluralrm.core import ContextPair, Query, User, UserView
+from pluralrm.core import Benchmark, ContextPair, Post, Query, User, UserView
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models import load_model
 from pluralrm.models.personal import fitting as disk
 from pluralrm.models.personal.algorithms import Fitted, Hyper, load_algorithm, read_settings
 from pluralrm.models.personal.fitting import FitRequest, fit, trainable
-from pluralrm.models.personal.kind import Personal
+from pluralrm.models.personal.kind import Personal, user_overlap
 from pluralrm.testing import check_reward_model
 from tests.models.personal.fits import fitted, world
 
@@ -200,7 +200,97 @@ def test_items_that_were_trained_on_are_told_of(folders: dict[str, Path]) -> Non
     pair_, item = user.preferences[0], BENCH.items[0]
     stolen = replace(item, prompt=pair_.prompt, candidates=(pair_.other, pair_.preferred), preferred=1)
     (told,) = model(folders, "pref").met(replace(BENCH, items=(stolen, *BENCH.items[1:]), content_hash=""))
-    assert "trained on 1 of the 24 items" in told
+    assert "trained on the answers of 1 of the 24 items of simulated, as pairs of its training users" in told
+    assert told.endswith("accuracy there may be memory")
+
+
+@cache
+def _crowd(seed: int) -> Benchmark:
+    return world(150, 2, 8, seed)
+
+
+def _hashes(users: Iterable[User]) -> dict[str, frozenset[str]]:
+    return {user.id: frozenset(disk.seen_hashes(user)) for user in users}
+
+
+def _parts_of(user: User) -> dict[str, User]:
+    """Return what of a user may be in the training data."""
+    half = replace(user, posts=user.posts[: len(user.posts) // 2], preferences=())
+    return {
+        "all": user,
+        "texts": replace(user, preferences=()),
+        "half of the texts": half,
+        "a pair": replace(user, posts=(), preferences=user.preferences[:1]),
+    }
+
+
+@pytest.mark.parametrize(("train", "test"), [(0, 1), (1, 0), (2, 0), (3, 4), (4, 3)])
+def test_strangers_of_one_id_who_wrote_some_equal_posts_are_not_seen(train: int, test: int) -> None:
+    trained, users = _hashes(_crowd(train).users), _crowd(test).users
+    assert sum(not trained[user.id].isdisjoint(disk.seen_hashes(user)) for user in users) > 20
+    assert user_overlap(trained, users) == (0, 0, 0)
+    few = dict(list(trained.items())[:40])
+    assert user_overlap(few, users) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("part", ["all", "texts", "half of the texts", "a pair"])
+@pytest.mark.parametrize("name", ["", "somebody"])
+def test_one_leaked_user_among_many_strangers_is_seen_by_any_name(part: str, name: str) -> None:
+    users = _crowd(1).users
+    leaked = _parts_of(users[7])[part]
+    trained = {**_hashes(_crowd(0).users), **_hashes([replace(leaked, id=name or leaked.id)])}
+    same, renamed, _ = user_overlap(trained, users)
+    assert (same, renamed) == ((0, 1) if name else (1, 0))
+
+
+def test_a_little_of_everybody_is_no_chance() -> None:
+    strangers, users = _crowd(0).users, _crowd(1).users
+    trained = _hashes(
+        replace(was, posts=(*was.posts, user.posts[0])) for was, user in zip(strangers, users, strict=True)
+    )
+    assert user_overlap(trained, users) == (0, 0, len(users))
+
+
+def test_much_of_one_user_is_no_chance_among_users_who_write_what_nobody_else_writes() -> None:
+    users = [User(f"u{number}", tuple(Post("", f"{number}, {each}") for each in range(30))) for number in range(60)]
+    strangers = [User(user.id, tuple(Post("", f"other {post.text}") for post in user.posts)) for user in users]
+    assert user_overlap(_hashes(strangers), users) == (0, 0, 0)
+    leaked = replace(strangers[3], posts=(*strangers[3].posts, users[3].posts[0]))
+    assert user_overlap(_hashes([*strangers[:3], leaked, *strangers[4:]]), users) == (0, 0, 1)
+
+
+def test_where_training_users_are_few_any_common_text_of_one_id_is_flagged() -> None:
+    users = _crowd(1).users
+    few = dict(list(_hashes(_crowd(0).users).items())[:19])
+    common = sum(not few[user.id].isdisjoint(disk.seen_hashes(user)) for user in users if user.id in few)
+    assert common
+    assert user_overlap(few, users) == (0, 0, common)
+
+
+def test_people_who_judged_some_pairs_of_a_pool_alike_are_not_taken_for_each_other() -> None:
+    pool = [ContextPair("", f"q{number}", "this", "that") for number in range(40)]
+    people = [
+        User(f"u{number}", preferences=tuple(pool[(7 * number + step) % 40] for step in (0, 3, 11)))  # two share one
+        for number in range(40)
+    ]
+    trained, others = _hashes(people[::2]), people[1::2]
+    seen = frozenset[str]().union(*trained.values())
+    assert any(not seen.isdisjoint(disk.seen_hashes(user)) for user in others)
+    assert user_overlap(trained, others) == (0, 0, 0)
+    assert user_overlap(trained, [replace(people[0], id="renamed"), *others]) == (0, 1, 0)
+
+
+def test_the_warnings_say_what_is_known(folders: dict[str, Path]) -> None:
+    found = model(folders, "pref")
+    seen, _ = disk.read_users(folders["pref"])
+    own = next(user for user in TRAIN.users if user.id in seen)
+    item = BENCH.items[0]
+    renamed = replace(BENCH, items=(replace(item, user=replace(own, id="somebody")), *BENCH.items[2:]), content_hash="")
+    (told,) = found.met(renamed)
+    assert told == (
+        f"{found.spec} was trained on pairs or texts of 1 of the 12 users of simulated, under other ids: the same "
+        "people, or others with equal ones"
+    )
 
 
 # ---------------------------------------------------------------- the folder

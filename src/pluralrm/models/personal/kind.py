@@ -5,15 +5,19 @@ the same model under another user's pairs. `users=stored` takes the parameters t
 where the query shows that user and nothing but what was trained on; others are adapted to as ever.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, permutations
+from itertools import chain, islice, permutations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.core import Benchmark, ContextPair, Item, Query, UserView, Verdict
+from pluralrm.core import Benchmark, ContextPair, Item, Query, User, UserView, Verdict
 from pluralrm.digests import digest
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 from pluralrm.folders import local_folder
@@ -22,7 +26,7 @@ from pluralrm.models.personal import fitting as disk
 from pluralrm.models.personal.algorithms import Algorithm, Hyper, State, load_algorithm
 from pluralrm.models.personal.examples import nobody
 from pluralrm.models.personal.features import AnswerText, FeatureMap, Text, examples_of, load_features, parse_features
-from pluralrm.models.personal.fitting import pair_hash, seen_hashes, text_hash
+from pluralrm.models.personal.fitting import pair_hash, text_hash
 from pluralrm.specs import Spec
 
 WAYS = ("adapted", "stored")
@@ -70,25 +74,22 @@ class Personal:
                 yield Verdict(tuple(float(reward) for reward in np.round(rewards.astype(np.float64), _DIGITS)))
 
     def met(self, benchmark: Benchmark) -> list[str]:
-        """Return that users of a benchmark were trained on, or items of it, which then evaluate nothing."""
-        seen = self._parts.seen
-        every = frozenset[str]().union(*seen.values())
-        users = sum(not seen.get(user.id, frozenset()).isdisjoint(seen_hashes(user)) for user in benchmark.users)
-        items = sum(not every.isdisjoint(_labels(item)) for item in benchmark.items)
-        warnings = []
-        if users:
-            of = f"{users:,} of the {len(benchmark.users):,} users"
-            warnings.append(
-                f"{self.spec} was trained on context pairs of {of} of {benchmark.card.name}: they are seen users"
-            )
-        if items:
-            warnings.append(
-                f"{self.spec} was trained on {items:,} of the {len(benchmark.items):,} items of {benchmark.card.name}: "
-                "its accuracy there is no evaluation"
-            )
-        if self._parts.written:
-            warnings.append(f"{self.spec} was trained on {self._parts.written}")
-        return warnings
+        """Return which users and items of a benchmark were trained on, as far as common pairs and texts show it."""
+        name, total = benchmark.card.name, len(benchmark.users)
+        overlap = user_overlap(self._parts.seen, benchmark.users)
+        trained = {pair for hashes in self._parts.seen.values() for pair in hashes}
+        items = sum(not trained.isdisjoint(_labels(item)) for item in benchmark.items)
+        warnings = {
+            f"on context pairs of {overlap.same:,} of the {total:,} users of {name}: they are seen users": overlap.same,
+            f"on pairs or texts of {overlap.renamed:,} of the {total:,} users of {name}, under other ids: the same "
+            "people, or others with equal ones": overlap.renamed,
+            f"on some texts of {overlap.partly:,} of the {total:,} users of {name}, under the same ids: they may be "
+            "seen users": overlap.partly,
+            f"on the answers of {items:,} of the {len(benchmark.items):,} items of {name}, as pairs of its training "
+            "users: accuracy there may be memory": items,
+            self._parts.written and f"on {self._parts.written}": bool(self._parts.written),
+        }
+        return [f"{self.spec} was trained {remark}" for remark, count in warnings.items() if count]
 
     def reading(self, benchmark: Benchmark) -> WindowCount:
         """Return how many texts of a benchmark are longer than the features' window, and whether those are cut."""
@@ -120,6 +121,94 @@ class Personal:
         stored = self._parts.stored.get(view.id)
         hashes = {pair_hash(pair) for pair in view.pairs} | {text_hash(post.text) for post in view.posts}
         return stored if stored is not None and hashes and hashes <= self._parts.seen[view.id] else None
+
+
+# ---------------------------------------------------------------- who was trained on
+
+_FEWEST = 20
+"""Training users from whom a chance can be estimated."""
+_ALIKE = 5
+"""By how much likelier than strangers two people of one id may write the same text: ids that count, as those of
+`simulated`, give both the same domain; there three times."""
+_LEVEL = 0.05
+
+
+class UserOverlap(NamedTuple):
+    """How many users of a benchmark have what in common with training users."""
+
+    same: int
+    """A pair, or half of the texts (two at least), with the one of the same id."""
+    renamed: int
+    """Half of the pairs or texts (two at least) with one of another id; one pair where no two users share any."""
+    partly: int
+    """Fewer texts with the one of the same id, but more than strangers have in common."""
+
+
+def user_overlap(seen: Mapping[str, frozenset[str]], users: Sequence[User]) -> UserOverlap:
+    """Return how many users were trained on, by the hashes of what was seen of each training user."""
+    owners: dict[str, list[str]] = {}
+    for owner, hashes in seen.items():
+        for each in hashes:
+            owners.setdefault(each, []).append(owner)
+    texts = [{text_hash(post.text) for post in user.posts} for user in users]
+    pairs = [{pair_hash(pair) for pair in user.preferences} for user in users]
+    private = max(Counter(chain.from_iterable(pairs)).values(), default=0) < 2
+    same = renamed = 0
+    others: list[_CommonTexts] = []
+    for user, written, judged in zip(users, texts, pairs, strict=True):
+        own = seen.get(user.id, frozenset[str]())
+        common = written & own
+        if judged & own or _mostly(len(common), written):
+            same += 1
+        elif (private and judged & owners.keys()) or any(_mostly_of_one(part, owners) for part in (judged, written)):
+            renamed += 1
+        elif own:
+            single = [each for each in written if len(owners.get(each, ())) == 1]
+            others.append(_CommonTexts(len(common), len(own.intersection(single)), len(single)))
+    if same or len(seen) < _FEWEST:  # ids name the same people, or nothing says how often strangers' texts are equal
+        return UserOverlap(same, renamed, sum(user.all > 0 for user in others))
+    return UserOverlap(same, renamed, _beyond_chance(others, len(seen)))
+
+
+class _CommonTexts(NamedTuple):
+    """The texts of a user that the one of the same id wrote: all, and those of no other, with the count of such."""
+
+    all: int
+    single: int
+    singles: int
+
+
+def _mostly_of_one(hashes: AbstractSet[str], owners: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether one training user holds half of the hashes."""
+    most = max(Counter(chain.from_iterable(owners.get(each, ()) for each in hashes)).values(), default=0)
+    return _mostly(most, hashes)
+
+
+def _mostly(count: int, hashes: AbstractSet[str]) -> bool:
+    """Return whether a count is half of the hashes; one hash alone may be anybody's."""
+    return count > 1 and 2 * count >= len(hashes)
+
+
+def _beyond_chance(users: Sequence[_CommonTexts], owners: int) -> int:
+    """Return how many users have more texts in common with the one of their id than strangers explain.
+
+    Those are all who have any, where their sum is too large: a little of everybody was trained on.
+    """
+    if not users:
+        return 0
+    mean = sum(user.singles - user.single for user in users) / len(users)
+    expected = [_ALIKE * max(mean, user.singles - user.single) / (owners - 1) for user in users]
+    if _poisson_tail(sum(user.single for user in users), sum(expected)) < _LEVEL:
+        return sum(user.all > 0 for user in users)
+    tails = (_poisson_tail(user.single, rate) for user, rate in zip(users, expected, strict=True))
+    return sum(tail < _LEVEL / len(users) for tail in tails)
+
+
+def _poisson_tail(count: int, rate: float) -> float:
+    """Return the probability of at least so many events."""
+    if not rate:
+        return float(not count)
+    return 1 - math.fsum(math.exp(each * math.log(rate) - rate - math.lgamma(each + 1)) for each in range(count))
 
 
 def _labels(item: Item) -> set[str]:
