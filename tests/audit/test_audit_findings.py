@@ -3,7 +3,7 @@
 import gzip
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,15 @@ from pluralrm import load_benchmark
 from pluralrm.audit import AuditFinding, audit, audit_page, read_prompts, rubrics
 from pluralrm.audit.comparisons import comparisons
 from pluralrm.audit.embedder import FEATURES, style
-from pluralrm.audit.findings import MARGIN, candidate_lengths, candidate_positions, post_counts, quality, user_overlap
+from pluralrm.audit.findings import (
+    MARGIN,
+    candidate_lengths,
+    candidate_positions,
+    item_counts,
+    post_counts,
+    quality,
+    user_overlap,
+)
 from pluralrm.audit.near import post_texts
 from pluralrm.audit.organic import _area_estimate, against_organic
 from pluralrm.core import Aspect, Benchmark, Estimate, Item, Oracle, Post, User
@@ -106,6 +114,22 @@ def test_post_counts_are_those_of_the_users() -> None:
     found = post_counts(with_items(pairs(4), items))
     assert found.status == "warn"
     assert dict(found.measures) == {"users": 4, "least": 0, "median": 1.5, "most": 3, "users without posts": 1}
+
+
+def test_a_user_with_most_items_and_one_spelled_in_two_ways_are_named() -> None:
+    def found(names: Sequence[str]) -> AuditFinding:
+        bench = pairs(len(names))
+        return item_counts(with_items(bench, [changed(i, cluster=n) for i, n in zip(bench.items, names, strict=True)]))
+
+    even = found(["a", "b", "c", "d", "d"])
+    assert (even.status, even.found) == ("ok", "least 1, median 1, most 2")
+    heavy = found(["a"] * 12 + list("bcdefghi"))
+    assert heavy.status == "note"
+    assert heavy.measures["equal clusters"] == pytest.approx(20**2 / (12**2 + 8))
+    assert "'a' has 60.0% of the items, and 9 users weigh in a mean over items like 2.6 equal ones" in heavy.found
+    twice = found(["Anna", "anna ", "b"])
+    assert twice.status == "warn"
+    assert "differ in case or space alone, such as 'Anna' and 'anna ': one user?" in twice.found
 
 
 def test_two_users_who_are_one_person_are_named() -> None:

@@ -17,6 +17,7 @@ from pluralrm.audit.comparisons import Comparisons, comparisons
 from pluralrm.audit.findings import (
     candidate_lengths,
     candidate_positions,
+    item_counts,
     paraphrases,
     post_counts,
     quality,
@@ -297,6 +298,7 @@ def _findings(benchmark: Benchmark, table: Comparisons, ratings: Run | None) -> 
     yield repeated_answers(benchmark)
     written = post_texts(benchmark)
     yield repeated_posts(written)
+    yield item_counts(benchmark)
     yield post_counts(benchmark)
     yield user_overlap(benchmark, written)
     del written  # the words of all posts

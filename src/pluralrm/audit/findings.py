@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pluralrm.audit.comparisons import Comparisons
-from pluralrm.audit.near import Texts, normalised
+from pluralrm.audit.near import Texts, normalised, plain
 from pluralrm.audit.probes import lengths
 from pluralrm.audit.result import AuditFinding, Measures, Status, amount, share
 from pluralrm.core import Benchmark, Estimate, Item, Row, Run
 from pluralrm.stats.clusters import FloatArray
-from pluralrm.text import counted, estimated
+from pluralrm.text import counted, estimated, listed
 
 if TYPE_CHECKING:
     from pluralrm.audit.embedder import Embedder
@@ -194,6 +194,26 @@ def post_counts(benchmark: Benchmark) -> AuditFinding:
         "users without posts": without,
     }
     return AuditFinding(COUNTS, "warn" if without else "ok", detail, measures)
+
+
+def item_counts(benchmark: Benchmark) -> AuditFinding:
+    """Return how unevenly items fall on users or records, and users whose ids differ in case or space alone."""
+    unit = benchmark.card.cluster
+    sizes = Counter(item.cluster for item in benchmark.items)
+    items, shares = np.array(list(sizes.values())), np.array(list(sizes.values())) / len(benchmark.items)
+    (heaviest, most), equal = sizes.most_common(1)[0], float(1 / (shares**2).sum())
+    detail = f"least {items.min()}, median {np.median(items):g}, most {most}"
+    if uneven := 2 * equal < len(sizes):
+        part = f"{heaviest!r} has {100 * shares.max():.1f}% of the items"
+        detail += f"; {part}, and {counted(len(sizes), unit)} weigh in a mean over items like {equal:.1f} equal ones"
+    spellings: dict[str, list[str]] = defaultdict(list)
+    for name in sizes:
+        spellings[plain(name)].append(name)
+    twice = [names for names in spellings.values() if len(names) > 1]
+    if twice:
+        detail += f"; ids that differ in case or space alone, such as {listed(list(map(repr, twice[0])))}: one {unit}?"
+    measures: Measures = {"equal clusters": equal, "largest share": float(shares.max()), "spelled twice": len(twice)}
+    return AuditFinding(f"items per {unit}", "warn" if twice else "note" if uneven else "ok", detail, measures)
 
 
 def user_overlap(benchmark: Benchmark, texts: Texts) -> AuditFinding:
