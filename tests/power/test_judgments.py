@@ -1,5 +1,6 @@
 """The number of items that is promised reaches its goal as often as is promised."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +104,14 @@ def test_what_ratings_show_by_hand(tmp_path: Path) -> None:
     assert judged(read_ratings(ratings(tmp_path, rows)), "A").labels.mean == pytest.approx(3 / 7)
 
 
+def test_labels_that_agreement_leaves_out_are_worth_nothing_here(tmp_path: Path) -> None:
+    file = tmp_path / "labels.csv"
+    rows = ["a,x,A,1,", "a,y,cannot_tell,1,", "b,x,A,1,", "b,y,nan,1,", "c,x,B,1,", "c,x,A,2,", "c,y,B,1,True"]
+    file.write_text("\n".join(["item,annotator,label,round,rehearsal", *rows]), encoding="utf-8")
+    seen = judged(read_ratings(file), "A", "B")
+    assert (seen.labels.mean, seen.items, seen.rehearsal) == (0.5, 3, True)
+
+
 def test_ratings_that_were_drawn_are_seen_as_they_were_drawn(tmp_path: Path) -> None:
     drawn = votes(np.random.default_rng(4), 900, 3, win=0.6, r=0.25)
     rows = "".join(
@@ -119,16 +128,21 @@ def test_ratings_that_were_drawn_are_seen_as_they_were_drawn(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("item,rater,label\n1,2,3\n", "no column 'annotator'. Known: item, label, rater"),
+        ("item,rater,label\n1,2,3\n", "no column 'annotator'; found item, rater and label"),
         ("item,annotator,label\ni,a,A\ni,a,B\n", "3: annotator: found 'a' on 'i' again, wanted one label of each"),
-        ("item,annotator,label\ni,a\n", "2: row: found 2 cells, wanted 3"),
+        ("item,annotator,label\ni,a\n", "wanted"),
         ("item,annotator,label\ni,a,-\n", "found no label"),
+        ("item,annotator,label,round\ni,a,A,2\n", "found no label of round 1"),
+        (
+            "item,annotator,label,dimension\ni,a,A,fit\ni,a,B,truth\n",
+            "labels of 2 kinds (fit and truth), wanted those of one dimension",
+        ),
     ],
 )
 def test_a_file_that_is_no_ratings_is_one_message(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "ratings.csv"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises((MetricError, RowError), match=message.replace("(", r"\(")):
+    with pytest.raises((MetricError, RowError), match=re.escape(message)):
         read_ratings(file)
 
 

@@ -338,6 +338,8 @@ def print_judgments(plan: "JudgmentsPlan") -> None:
     """Print how many items, judged so often each, reach each goal."""
     print_wrapped("how many judgments does it take?", style="bold")
     if plan.observed:
+        if plan.observed.rehearsal:
+            print_wrapped("REHEARSAL: these judgments are simulated", style="red")
         for text in _rated(plan.observed):
             print_wrapped(text)
     for need in plan.needed:

@@ -1,6 +1,6 @@
 """How many items, and judgments of each, until a share is known to +- w, or shown to be one half within a margin.
 
-A pilot comes from a CSV file with the columns item, annotator, label.
+A pilot comes from a file of labels, such as a CSV file with the columns item, annotator, label.
 """
 
 from collections import Counter
@@ -9,18 +9,16 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from pluralrm.annotate.labels import read_labels
 from pluralrm.cluster import Cluster, each_job
 from pluralrm.core import Estimate
 from pluralrm.display import json_fields
-from pluralrm.errors import MetricError, RowError, SpecError, did_you_mean
-from pluralrm.files import csv_rows
+from pluralrm.errors import MetricError, SpecError, did_you_mean
 from pluralrm.power.detection import PowerSettings, simulated, smallest
 from pluralrm.stats.correlation import likeness
 from pluralrm.stats.intervals import normal_quantile
 from pluralrm.stats.judgments import Aim, Design, Labels, reached
-
-COLUMNS = ("item", "annotator", "label")
-_MISSING = frozenset({"", "-"})
+from pluralrm.text import counted, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,8 @@ class RatingsTable:
     items: tuple[str, ...]
     annotators: tuple[str, ...]
     labels: tuple[str, ...]
+    rehearsal: bool = False
+    """Whether any is simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class RatingsSummary:
     """That of two judgments of one annotator; None where every annotator has one."""
     annotators: int
     items: int
+    rehearsal: bool = False
 
     def with_declared(self, likeness: float | None, lean: float | None) -> Labels:
         """Return the labels with correlations that were declared instead; one that nothing shows must be."""
@@ -57,33 +58,25 @@ class RatingsSummary:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        counts = json_fields(self, "items", "annotators")
+        counts = json_fields(self, "items", "annotators", "rehearsal")
         return {**counts, "mean": self.labels.mean, **json_fields(self, "likeness", "lean")}
 
 
 def read_ratings(path: str | Path) -> RatingsTable:
-    """Return the ratings in a CSV file; blank labels and "-" are missing, a rating that comes twice is a RowError."""
-    file, rows = str(path), csv_rows(path, form=f": {', '.join(COLUMNS)}")
-    header = rows[0][1] if rows else []
-    for name in COLUMNS:
-        if name not in header:
-            raise MetricError(f"{file}: no column {name!r}.{did_you_mean(name, header)}")
-    places = [header.index(name) for name in COLUMNS]
-    seen: dict[tuple[str, str], str] = {}
-    for line, row in rows[1:]:
-        if len(row) != len(header):
-            raise RowError(file, line, "row", found=f"{len(row)} cells", wanted=f"{len(header)}")
-        item, annotator, label = (row[index] for index in places)
-        if (item, annotator) in seen:
-            raise RowError(
-                file, line, "annotator", found=f"{annotator!r} on {item!r} again", wanted="one label of each"
-            )
-        seen[item, annotator] = label
-    labels = {pair: label for pair, label in seen.items() if label not in _MISSING}
+    """Return the labels in a file as `annotate.labels` reads them, without those judged again; one dimension alone."""
+    labels = [label for label in read_labels(Path(path)) if label.label and label.round == 1]
+    kinds = list(
+        dict.fromkeys(f"{label.dimension} ({label.arm})" if label.arm else label.dimension for label in labels)
+    )
     if not labels:
-        raise MetricError(f"{file}: found no label; wanted one row for each judgment")
-    items, annotators = zip(*labels, strict=True)
-    return RatingsTable(file, items, annotators, tuple(labels.values()))
+        raise MetricError(f"{path}: found no label of round 1; wanted one row for each judgment")
+    if len(kinds) > 1:
+        raise MetricError(
+            f"{path}: found labels of {counted(len(kinds), 'kind')} ({listed(kinds)}), wanted those of one dimension "
+            "and arm: keep its rows"
+        )
+    items, annotators, texts = zip(*((label.item, label.annotator, label.label) for label in labels), strict=True)
+    return RatingsTable(str(path), items, annotators, texts, any(label.rehearsal for label in labels))
 
 
 def judged(ratings: RatingsTable, first: str, second: str = "") -> RatingsSummary:
@@ -110,7 +103,8 @@ def judged(ratings: RatingsTable, first: str, second: str = "") -> RatingsSummar
         drawn,
         min(_used(lean), (1 - drawn**0.5) ** 2),  # no judgment repeats both its item and its annotator
     )
-    return RatingsSummary(labels, alike, lean, len(set(ratings.annotators)), len(set(ratings.items)))
+    people, items = len(set(ratings.annotators)), len(set(ratings.items))
+    return RatingsSummary(labels, alike, lean, people, items, ratings.rehearsal)
 
 
 def _correlation(values: list[float], names: tuple[str, ...]) -> Estimate:
