@@ -28,6 +28,20 @@ from tests.cli.test_verbs import OWN_MODEL, pluralrm
         (("list", "benchmark"), "'benchmark' cannot be listed. Did you mean 'benchmarks'?"),
         (("annotate", "claim", "plan", "mine.jsonl"), "pluralrm annotate claim plan --judgments mine.jsonl"),
         (("annotate", "agreement", "mine.jsonl", "."), "pluralrm annotate agreement . --judgments mine.jsonl"),
+        (("annotate", "rehearse", "plan", "mine.jsonl"), "Wanted: pluralrm annotate rehearse plan --out mine.jsonl."),
+        (("annotate", "export", "plan", "-o", "x"), "Wanted: pluralrm annotate export plan -o x --to FORMAT."),
+        (("annotate", "serve", "plan", "8080"), "Wanted: pluralrm annotate serve plan --port 8080."),
+        (
+            ("annotate", "import", "plan", "--plan", "plan"),
+            "missing --from FORMAT (label-studio or argilla), --out FILE",
+        ),
+        (("annotate", "plan", "pocket-prb", "-o", "x", "-n", "six"), "Found 'six'."),
+        (("annotate", "pocket-prb"), "Known: agreement, claim, export, import, plan, rehearse, serve."),
+        (("gate", "longest", "pocket-prb"), "unexpected 'pocket-prb'. Wanted: pluralrm gate longest --against FILE."),
+        (("gate", "longest", "--againts", "x.csv"), "no option '--againts'. Did you mean '--against'?"),
+        (("study", "mine.toml", "out"), "Wanted: pluralrm study mine.toml --out out."),
+        (("train", "ppo", "pocket-prb", "-p", "lm:x"), "Wanted: pluralrm train ppo pocket-prb -p lm:x --reward REWARD"),
+        (("train", "tiny", "-o"), "Option '-o' requires an argument."),
         (("audit", "pocket-prb", "-o", "."), "cannot write '.': found a folder, wanted the name of a file"),
     ],
 )
@@ -36,6 +50,15 @@ def test_a_slip_is_one_line_that_says_what_to_write(tmp_path: Path, words: tuple
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_on_disk_says_which_word_is_which(tmp_path: Path) -> None:
+    (tmp_path / "plan").mkdir()
+    (tmp_path / "done.jsonl").touch()
+    export = pluralrm("annotate", "export", "plan", "done.jsonl", cwd=tmp_path).stderr
+    assert "Wanted: pluralrm annotate export plan --judgments done.jsonl --to FORMAT --out FILE." in export
+    swapped = pluralrm("annotate", "import", "plan", "done.jsonl", "--from", "argilla", cwd=tmp_path).stderr
+    assert "Wanted: pluralrm annotate import done.jsonl --from argilla --plan plan --out FILE.jsonl." in swapped
 
 
 def test_a_comma_before_a_key_is_no_slip(tmp_path: Path) -> None:

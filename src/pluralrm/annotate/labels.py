@@ -195,7 +195,7 @@ def labels_in_rows(path: Path, rows: Iterable[tuple[Place, Mapping[str, object]]
     unread: dict[str, None] = {}
     for location, row in rows:
         columns = row.columns if isinstance(row, CsvRow) else list(row)
-        if isinstance(row, CsvRow) and not labels:
+        if not labels and (isinstance(row, CsvRow) or "item" not in columns):
             _check_columns(columns, path)
         label = _checked(row, location)
         unread |= dict.fromkeys(name for name in columns if name not in _READ)
@@ -215,12 +215,15 @@ def labels_in_rows(path: Path, rows: Iterable[tuple[Place, Mapping[str, object]]
     return labels
 
 
+_OF_A_PLAN = ". It is of a plan: pluralrm annotate agreement PLAN --judgments FILE"
+
+
 def _check_columns(columns: Sequence[str], path: Path) -> None:
     missing = [name for name in NEEDED if name not in columns]
     if missing:
         raise MetricError(
             f"{path}: no column {missing[0]!r}; found {listed([visible(name) for name in columns], 9)}; wanted one row "
-            f"for each judgment: {', '.join(NEEDED)}"
+            f"for each judgment: {', '.join(NEEDED)}{_OF_A_PLAN * ('handle' in columns)}"
         )
 
 

@@ -6,17 +6,23 @@ Only typer and the verb that is called load; --help reads the docstrings of the 
 import atexit
 import gc
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
+from typer._click.exceptions import MissingParameter, NoArgsIsHelpError, NoSuchOption, UsageError
+from typer.core import TyperArgument, TyperOption
 
 from pluralrm._version import __version__
 
 if TYPE_CHECKING:
+    from typer._click.core import Context
+
     app: typer.Typer
 
 
@@ -130,7 +136,14 @@ def main() -> None:
     completes = "_PLURALRM_COMPLETE" in os.environ  # the shell asks about any of the commands
     called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
-        command_line(None if completes else called)()
+        sys.exit(command_line(None if completes else called)(standalone_mode=False))
+    except typer.Abort:  # at a prompt
+        sys.exit(1)
+    except NoArgsIsHelpError:  # its help is printed
+        sys.exit(2)
+    except UsageError as exc:
+        complain(usage_error(exc, sys.argv[1:]))
+        sys.exit(2)
     except OutageError as exc:
         from pluralrm.cli.progress import INCOMPLETE
 
@@ -142,3 +155,86 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone, as in `pluralrm list models | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+
+
+# ---------------------------------------------------------------- usage errors
+
+_FOLDERS = frozenset({"DIR", "OUT", "PLAN", "POOL", "RUN"})
+"""Metavars of folders; those of files begin with FILE and end in the suffix of the file, if it must have one."""
+
+
+def usage_error(error: UsageError, words: Sequence[str]) -> str:
+    """Return what is wrong with the words of a command, what was wanted, and where its help is."""
+    from pluralrm.errors import did_you_mean
+
+    context = error.ctx
+    if context is None:
+        return f"{error.format_message()} See 'pluralrm {words[0]} --help'"
+    own = list(words[len(context.command_path.split()) - len(context.find_root().command_path.split()) :])
+    if isinstance(error, NoSuchOption):
+        names = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
+        text = f"no option {error.option_name!r}.{did_you_mean(error.option_name, names)}"
+    elif commands := getattr(context.command, "commands", {}):
+        text = f"{error.format_message().split('.')[0]}.{did_you_mean(own[0], commands)}"
+    elif isinstance(error, typer.BadParameter) and not isinstance(error, MissingParameter):
+        text = f"{error.format_message().removesuffix('.')}."
+        if error.param is not None:
+            text += f" Found {context.command.make_parser(context).parse_args(own)[0].get(error.param.name)!r}."
+    else:
+        text = _completed(context, own)
+    return f"{text} See '{context.command_path} --help'"
+
+
+def _completed(context: "Context", words: Sequence[str]) -> str:
+    """Return what is missing and which words are too many, and the command with what can be mended."""
+    values, extra, _ = context.command.make_parser(context).parse_args(list(words))
+    parameters = [each for each in context.command.params if isinstance(each, TyperArgument | TyperOption)]
+    absent = [each for each in parameters if not values.get(each.name)]
+    missing = [each for each in absent if each.required]
+    uses = ", ".join(f"{_usage(each)} ({(each.help or '').split('. ')[0].removesuffix('.')})" for each in missing)
+    problems = [f"missing {uses}"] * bool(missing) + [f"unexpected {', '.join(map(repr, extra))}"] * bool(extra)
+    line = list(words)
+    for word in extra:
+        del line[len(line) - 1 - line[::-1].index(word)]
+    if len(extra) == 1:
+        (word,) = extra
+        for each in parameters:
+            value = values.get(each.name)
+            if isinstance(each, TyperArgument) and value and _misplaced(value, each) and not _misplaced(word, each):
+                line[line.index(value)], word = word, value
+        if options := [each for each in absent if isinstance(each, TyperOption) and _takes(each, word, missing)]:
+            option = max(options, key=lambda each: (len(_metavar(each)), each.required))
+            line += [option.opts[0], word]
+            missing = [each for each in missing if each is not option]
+    lacking = [_usage(each) for each in missing]
+    command = " ".join([context.command_path, *map(shlex.quote, line), *lacking])
+    return f"{'; '.join(problems)}. Wanted: {command}."
+
+
+def _usage(parameter: TyperArgument | TyperOption) -> str:
+    """Return how a parameter is written: PLAN, or --out FILE."""
+    metavar = _metavar(parameter)
+    return metavar if isinstance(parameter, TyperArgument) else f"{parameter.opts[0]} {metavar}"
+
+
+def _metavar(parameter: TyperArgument | TyperOption) -> str:
+    return parameter.metavar or str(parameter.name).upper()
+
+
+def _misplaced(word: str, argument: TyperArgument) -> bool:
+    """Return whether a word is a file where a folder is wanted, or a folder where a file is."""
+    metavar = _metavar(argument).split("|")[0]
+    folder = Path(word).is_dir()
+    return (metavar in _FOLDERS and not folder) or (metavar.startswith("FILE") and folder)
+
+
+def _takes(option: TyperOption, word: str, missing: Sequence[TyperArgument | TyperOption]) -> bool:
+    """Return whether a word looks like the value of an option; what is on disk is no file to be written."""
+    metavar, suffix = _metavar(option), Path(word).suffix
+    if option.name == "out" and Path(word).is_file():
+        return False
+    if metavar.startswith("FILE"):
+        return bool(suffix) and word.endswith(metavar.removeprefix("FILE"))
+    if metavar in _FOLDERS:  # any word may be the name of a new one
+        return not suffix and missing[:1] == [option]
+    return type(option.default) is int and word.isdigit()

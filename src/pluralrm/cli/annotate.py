@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli import annotate_plan
-from pluralrm.cli.annotate_agreement import JUDGMENTS, MORE_WORDS, agreement, check_alone
+from pluralrm.cli.annotate_agreement import JUDGMENTS, agreement
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import (
     Kind,
@@ -250,7 +250,6 @@ def rehearse(
 
 
 def claim(
-    context: typer.Context,
     plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder, which states the claim."),
     judgments: Path | None = JUDGMENTS,
     out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page with plots."),
@@ -268,7 +267,6 @@ def claim(
     from pluralrm.annotate.claim_page import claim_page, write_figures
     from pluralrm.annotate.judgments import judged_plan
 
-    check_alone(context, plan)
     if out is not None:
         check_place(out)
     content, answers = judged_plan(plan, judgments)
@@ -374,7 +372,7 @@ app = typer.Typer(no_args_is_help=True)
 app.command("plan")(annotate_plan.plan)
 app.command("rehearse")(rehearse)
 app.command("serve")(serve)
-app.command("agreement", context_settings=MORE_WORDS)(agreement)
-app.command("claim", context_settings=MORE_WORDS)(claim)
+app.command("agreement")(agreement)
+app.command("claim")(claim)
 app.command("export")(export)
 app.command("import")(import_)

@@ -1,6 +1,5 @@
 """`pluralrm annotate agreement`: how far annotators agree; `pluralrm stand-in`: may a judge stand in for a person?"""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,20 +36,7 @@ JUDGMENTS = typer.Option(
 )
 
 
-MORE_WORDS = {"allow_extra_args": True}
-"""Of a verb with one PLAN, so that `check_alone` can say where a second path belongs."""
-
-
-def check_alone(context: typer.Context, plan: Path) -> None:
-    """Raise where a file stands beside the plan, with the option that takes it."""
-    if context.args:
-        paths = sorted([str(plan), *context.args], key=lambda text: not Path(text).is_dir())
-        command = shlex.join([*context.command_path.split(), paths[0], "--judgments", paths[1]])
-        raise SpecError(f"found {' and '.join(paths)}, wanted one plan; judgments in a file of their own: {command}")
-
-
 def agreement(
-    context: typer.Context,
     path: Path = typer.Argument(..., metavar="PLAN|FILE", help="A plan's folder, or CSV or JSONL of labels."),
     judgments: Path | None = JUDGMENTS,
     attention: float | None = typer.Option(
@@ -80,7 +66,6 @@ def agreement(
     from pluralrm.annotate.labels import CannotTell, Policies, Slight, Ties, agreed
     from pluralrm.annotate.stand_in import judged_labels, labels_in
 
-    check_alone(context, path)
     form = output_format(form, as_json=as_json)
     policies = Policies(
         _one_of(ties, get_args(Ties), "--ties"),
