@@ -3,7 +3,7 @@
 import csv
 import io
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from statistics import fmean
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.core import Run
+from pluralrm.core import Run, Score
 from pluralrm.metrics.overview import (
     MOODS,
     WORDS,
@@ -29,6 +29,7 @@ from pluralrm.metrics.personalization import VERDICTS
 from pluralrm.specs import short_names
 from pluralrm.text import csv_text, latex_text, markdown_text
 from tests.builders import left_open
+from tests.metrics.people import answering
 from tests.worlds import runs_of
 
 
@@ -66,6 +67,22 @@ def test_a_row_has_the_shares_of_its_own_runs(found: Overview) -> None:
     assert row.personal.lift.value == pytest.approx(own - none, abs=1e-12)
     assert row.personal.gain.value == pytest.approx(own - other, abs=1e-12)
     assert found.resolution == pytest.approx((row.personal.gain.high or 0) / 2 - (row.personal.gain.low or 0) / 2)
+
+
+def test_a_gain_that_lies_below_zero_by_failed_items_alone_is_explained_where_it_stands() -> None:
+    own: Sequence[Score | str] = ["x"] * 15 + [1, 0, 1] * 15
+    other: Sequence[Score | str] = ["x"] * 15 + [0, 1, 1] * 15
+    world: Mapping[str, Sequence[Score | str]] = {"none": [0] * 15 + [1, 1, 0] * 15, "raw:10": own, "swapped:10": other}
+    [row] = (found := overview([answering(name, answers) for name, answers in world.items()])).rows
+    assert row.personal is not None
+    assert row.personal.verdict == "inconclusive"
+    assert row.personal.gain is not None
+    assert row.personal.gain.high is not None
+    assert row.personal.gain.high < 0
+    assert sentence(row, found, {row.model: "m"}) == (
+        "m is not significantly personalized; the gain is below 0 only because items that failed "
+        "(15 under raw:10 and 15 under swapped:10) count at their worst."
+    )
 
 
 def test_control_conditions_have_no_row_and_a_model_without_own_context_has_one(found: Overview) -> None:

@@ -127,7 +127,7 @@ def evaluate(
     note_skipped(cells)
     scored = score_cells([cell for cell in cells if cell.skip is None], grid)
     if scored.runs:
-        _print_answer(scored, benches, View(quiet, baselines=beside, margin=margin / 100), out, as_json=as_json)
+        _print_answer(scored, View(quiet, baselines=beside, margin=margin / 100), out, as_json=as_json)
     end(scored)
 
 
@@ -159,13 +159,10 @@ def _print_checks(models: "Sequence[RewardModel]", benchmark: "Benchmark", sees:
 # ---------------------------------------------------------------- after
 
 
-def _print_answer(scored: ScoredCells, benches: "Sequence[Benchmark]", view: View, out: Path, *, as_json: bool) -> None:
+def _print_answer(scored: ScoredCells, view: View, out: Path, *, as_json: bool) -> None:
     """Print one table per set of items, and write the report."""
     from pluralrm.report import write_report
 
-    users = [item.user for bench in benches for item in bench.items if item.user is not None]
-    if users and not any(user.posts or user.traits for user in users):
-        view = view._replace(asking=None)  # no command would show more of them
     if as_json:
         print_boards(scored.answered, as_json=True, margin=view.margin, unscored=scored.unscored)
     else:

@@ -295,11 +295,10 @@ def _missing(overview: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[
     models = [row.model for row in overview.rows if not row.model.startswith("imported:")]
     if overview.unseen and models:
         declared = any(tag.startswith(TRAIT) for row in runs[0].rows for tag in row.tags)
-        written = not runs[0].card.load.rows or "posts" in runs[0].card.load.read
-        sees = ["raw:10"] * written + ["traits"] * declared
-        if not sees:
-            choices = "Earlier choices, where it has them, can be shown: -c pairs:8 --controls."
-            return f"No model saw the user: {overview.benchmark} has no posts or traits. {choices}", []
+        written = not (load := runs[0].card.load).rows or "posts" in load.read
+        if not (sees := ["raw:10"] * written + ["traits"] * declared):
+            reason = f"{overview.benchmark} has no posts or traits. This shows earlier choices, if it has any:"
+            return reason, _adding(runs, asking, models, ["pairs:8"], ["pairs:8"])
         shows = " or ".join(["posts"] * written + ["traits"] * declared)
         reason = f"No model saw the user's {shows}; this shows them, and adds the controls:"
         return reason, _adding(runs, asking, models, sees, sees)

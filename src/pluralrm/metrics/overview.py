@@ -301,6 +301,7 @@ def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> s
     gain, people = personal.gain, f"{overview.clusters:,} {overview.cluster}s"
     reach = half_width(gain) if gain is not None else None
     settle = f": {people} settle a gain only to ±{100 * reach:.0f} points" if reach is not None else ""
+    off = "".join(f"; the {name} is {why}" for name, why in personal.by_failing.items())
     failing = f"; failed items count {points(gain)} points at worst" if gain is not None and gain.failed else ""
     missing = [f"no {name}: {personal.absent[name]}" for name in ("lift", "gain") if name in personal.absent]
     texts: dict[PersonalVerdict, str] = {
@@ -308,7 +309,7 @@ def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> s
         f"{personal.standing}.",
         "reversed": f"{model} does worse with the user's own context than with none, and than with another user's.",
         "lift only": f"{model} gains from context, but not significantly more from the user's own than from another "
-        f"user's{settle}.",
+        f"user's{off or settle}.",
         "gain only": f"{model} does better with the user's own context than another's, not significantly than none.",
         "lift below": f"{model} does worse with the user's own context than with none.",
         "gain below": f"{model} does worse with the user's own context than with another user's.",
@@ -318,7 +319,7 @@ def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> s
         "open": f"{model} is not significantly personalized (gain: adjusted p = {_p(personal.p_adjusted)}){settle}.",
         "unequal": f"{model} has no verdict: {personal.standing}.",
         "blind": f"{model} ignores the user: its scores are the same with any user's context{failing}.",
-        "inconclusive": f"{model} is not significantly personalized{settle}.",
+        "inconclusive": f"{model} is not significantly personalized{off or settle}.",
         "unknown": f"{model} has no verdict: a control is missing ({'; '.join(missing)}).",
     }
     return " ".join([texts[personal.verdict], *on_groups(personal)])
