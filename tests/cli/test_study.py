@@ -56,6 +56,8 @@ def test_what_a_loader_dropped_is_said_once(tmp_path: Path) -> None:
     out, err = run("study.toml", "-o", "out", cwd=tmp_path)
     told = "prb-rows: 35 of 36 posts; 1 blank dropped"
     assert " ".join(f"{out} {err}".split()).count(told) == 1
+    assert "Per cent; the best on prb-rows none first." in out  # nothing was measured downstream
+    assert "correlations" not in out
     assert data(tmp_path / "out")["notes"][0] == told
 
 

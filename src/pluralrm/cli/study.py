@@ -291,7 +291,8 @@ def _tell(result: "StudyResult", form: TableFormat) -> None:
 
 
 def _legend(result: "StudyResult") -> list[str]:
-    lines = ["Per cent; the best downstream first. study.html has the correlations, the curves and the reversed pairs."]
+    more = " study.html has the correlations, the curves and the reversed pairs." * bool(result.downstream)
+    lines = [f"Per cent; {result.order}.{more}"]
     lines += result.notes
     lines += [f"left out: {entry.step}: {entry.reason}" for entry in result.left if entry.why == "skipped"]
     return lines

@@ -144,7 +144,7 @@ def _models(result: StudyResult) -> PageTable:
             (_marked(result, model), *(number_cell(percent(side.estimates.get(model))) for side in sides))
             for model in result.ranked
         ],
-        f"Per cent, with 95% intervals; the best downstream first. A failed item is wrong, and an answer that failed "
+        f"Per cent, with 95% intervals; {result.order}. A failed item is wrong, and an answer that failed "
         f"earns nothing{more}.",
         "models sorts",
     )

@@ -202,6 +202,13 @@ class StudyResult(Tabular):
         order = [*self.downstream[::-1][:1], *self.benchmarks[:1]]
         return sorted(self.models, key=lambda model: [-_value(side, model) for side in order])
 
+    @property
+    def order(self) -> str:
+        """In words, what `ranked` goes by."""
+        if self.downstream or not self.benchmarks:
+            return "the best downstream first"
+        return f"the best on {self.benchmarks[0].name} first"
+
     def to_json(self) -> dict[str, object]:
         """Return everything under its name; equal folders give equal bytes."""
         report = self.correlation.report
