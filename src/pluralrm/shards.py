@@ -352,8 +352,8 @@ def _gaps(
             yield f"{other.folder}: {other.shard} is of another {merger.kind.noun}; it differs in {changed}"
     numbers = ", ".join(map(str, missing))
     yield (
-        f"{label}: missing {numbers} of {shard.count} shards beside {group[0].folder}. What makes the first of them: "
-        f"{shard.again(missing[0])}"
+        f"{label}: missing shard{'s' * (len(missing) > 1)} {numbers} of {shard.count} beside {group[0].folder}. What "
+        f"makes {'the first of them' if len(missing) > 1 else 'it'}: {shard.again(missing[0])}"
     )
 
 

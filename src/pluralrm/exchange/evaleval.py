@@ -384,7 +384,9 @@ def read_leaderboard(paths: Sequence[str | Path]) -> PublishedTable:
         for name, score in scores.items():
             first = origin.setdefault((model.casefold(), name), file)
             if row.setdefault(name, score) != score:
-                raise RowError(str(file), 1, name, found=score, wanted=f"{row[name]}, as in {first}")
+                raise RowError(
+                    str(file), 1, name, found=score, wanted=f"{row[name]}, as in {first}: one evaluation of each model"
+                )
     columns = tuple(dict.fromkeys(name for row in cells.values() for name in row))
     cells = {model: {name: row.get(name, "") for name in columns} for model, row in cells.items()}
     label = ", ".join(map(str, files))
