@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
@@ -35,6 +36,17 @@ def test_a_plan_is_written_with_its_claim_and_says_what_it_will_show(tmp_path: P
     assert "equal is a win rate within ±15 points of 50, and mean ratings less than 0.5 points apart" in told
     assert "fewer than 4 of 5 attention checks. Of people who choose an answer without reading, 18.8% pass." in told
     assert read_plan(tmp_path / "p").declared.claim == Claim(0.15, 3.0, 0.05)
+
+
+def test_what_a_plan_will_show_says_where_items_are_of_one_person(tmp_path: Path) -> None:
+    several = " ".join(run("simulated:users=12,items=4", "-o", tmp_path / "s", "-n", "6", "--items", "40").split())
+    judged = [item for item in read_plan(tmp_path / "s").items if item.kind == "item"]
+    sizes = Counter(item.cluster for item in judged)
+    words = (
+        f"take the items for independent; they are of {len(sizes)} users or records, up to {max(sizes.values())} of one"
+    )
+    assert words in several
+    assert "independent" not in run("pocket-prb", "-o", tmp_path / "p", "-n", "8", "-k", "2")
 
 
 @pytest.mark.parametrize(

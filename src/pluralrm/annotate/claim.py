@@ -75,7 +75,11 @@ class _Alphas(NamedTuple):
 def claimed(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> ClaimResult:
     """Return what the judgments of a plan show; a plan without a claim, or an arm without judgments, is an error."""
     if not plan.claims:
-        raise PlanError("only pairs of answers to another user's prompt are claimed to differ in personal fit alone")
+        kind = "--mode own" if plan.declared.task == "pair" else "more than two answers"
+        raise PlanError(
+            f"a claim is about pairs with a labelled answer: found a plan of {kind}. 'pluralrm annotate agreement' "
+            "takes any plan; '--to own' of 'annotate export' writes what people prefer themselves"
+        )
     out, note = _inattentive(plan, judgments)
     planned = Counter(
         plan.arm[screen.annotator] for screen in plan.screens if screen.kind == "item" and screen.annotator not in out

@@ -1,6 +1,7 @@
 """`pluralrm annotate plan`: who sees what, and what that will show."""
 
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -235,6 +236,14 @@ def _print(plan: "AnnotationPlan", ask: "PlanRequest", shows: "PlanPower", out: 
         )
     if shows.agreement is not None:
         print_wrapped(f"how often two annotators agree: ±{points(shows.agreement)} points", first="  ")
+    sizes = Counter(item.cluster for item in plan.items if item.kind == "item")
+    if len(sizes) < judged:
+        print_wrapped(
+            f"these take the items for independent; they are of {len(sizes):,} users or records, up to "
+            f"{max(sizes.values()):,} of one",
+            first="  ",
+            indent="    ",
+        )
     if plan.claims:
         print_wrapped(
             f"one dimension that is equal is shown to be in {percent(shows.equivalence)}% of studies; the claim needs "

@@ -11,6 +11,7 @@ from pluralrm.cli.options import ON, check_names
 from pluralrm.cli.progress import ProgressDisplay, interruptible
 from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import SpecError, did_you_mean
+from pluralrm.text import counted
 
 if TYPE_CHECKING:
     from pluralrm.models.personal.algorithms import Epoch, Tell
@@ -136,8 +137,8 @@ def _print(manifest: "FitManifest", out: Path) -> None:
                 * bool(manifest.longer)
             ),
             (
-                f"Trained on {on.pairs:,} context pairs and {on.posts:,} posts of {on.users:,} users of "
-                f"{on.benchmark}; {on.held_out:,} users were held out. No label of an item was used.{labels}"
+                f"Trained on {on.pairs:,} context pairs and {on.posts:,} posts of {counted(on.users, 'user')} of "
+                f"{on.benchmark}; held out: {counted(on.held_out, 'user')}. No label of an item was used.{labels}"
             ),
             *([f"By {on.users:,} users and {on.pairs:,} pairs, unless set: {sized}."] * bool(sized)),
             *better_served(manifest.algorithm, on.users + on.held_out),
