@@ -39,6 +39,17 @@ LOADERS: dict[str, tuple[Callable[[str], object], type[PluralrmError]]] = {
 
 
 @pytest.mark.parametrize("noun", LOADERS)
+def test_a_script_that_leaves_on_import_is_an_error_with_its_line(
+    noun: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"leaves_{noun}.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    load, error = LOADERS[noun]
+    with pytest.raises(error, match=rf"cannot be imported: .*leaves_{noun}.py:2: SystemExit: 0"):
+        load(f"python:leaves_{noun}:make")
+
+
+@pytest.mark.parametrize("noun", LOADERS)
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

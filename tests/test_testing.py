@@ -53,6 +53,11 @@ class _Narrow(_Model):
         return (Verdict((1.0, 0.0)) for _ in queries)
 
 
+class _Leaving(_Model):
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        raise SystemExit(f"no weights for {queries}")
+
+
 class _Raising(_Model):
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         raise RuntimeError(f"no weights for {queries}")
@@ -75,6 +80,7 @@ class _Nameless(_Model):
         (_Lazy(), "one per query"),
         (_Narrow(), "one score per candidate"),
         (_Raising(), "answers"),
+        (_Leaving(), "answers"),
         (_Floats(), "yields Verdicts"),
         (_Nameless(), "spec is a text"),
     ],

@@ -74,7 +74,7 @@ class Maker:
             return what()
         except PluralrmError:
             raise
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             raise broken(f"{self.spec.target!r} {cannot}", exc, self.wanted.error) from exc
 
     def require(self, obj: object, methods: Mapping[str, str]) -> None:
@@ -126,7 +126,7 @@ def source_hash(file: str) -> str:
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
-def broken(what: str, exc: Exception, error: type[PluralrmError]) -> PluralrmError:
+def broken(what: str, exc: BaseException, error: type[PluralrmError]) -> PluralrmError:
     """Return the error in somebody's code with its place: the last line of theirs that Python was at."""
     problem = f"{type(exc).__name__}: {exc}"
     if isinstance(exc, SyntaxError) and exc.filename:  # its text names the line already, not always the whole path
@@ -136,7 +136,7 @@ def broken(what: str, exc: Exception, error: type[PluralrmError]) -> PluralrmErr
     return error(": ".join(filter(None, (what, location, problem))))
 
 
-def place_of(exc: Exception) -> str:
+def place_of(exc: BaseException) -> str:
     """Return the last line of the user's own code that Python was at, as FILE:LINE; '' where it was in ours only.
 
     A module that is installed lies among libraries: then it is the last line that is not ours.
@@ -159,7 +159,7 @@ def _import(name: str, error: type[PluralrmError]) -> ModuleType:
         raise error(f"no module {name!r} {where}; wanted python:MODULE:NAME") from exc
     except PluralrmError:
         raise
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:  # a script without `if __name__ == "__main__"` parses our command line
         raise broken(f"module {name!r} cannot be imported", exc, error) from exc
 
 

@@ -116,7 +116,7 @@ def _attempt(check: str, ask: Callable[[], list[Verdict]]) -> list[Verdict] | Fi
         return ask()
     except PluralrmError as exc:
         return Finding(check, "fail", f"{type(exc).__name__}: {exc}")
-    except Exception as exc:  # noqa: BLE001 - whatever the model raises is the finding
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 - whatever the model raises is the finding
         location = place_of(exc)
         return Finding(check, "fail", f"{type(exc).__name__}: {exc}" + f" ({location})" * bool(location))
 

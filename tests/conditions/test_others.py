@@ -343,7 +343,8 @@ def test_lending_is_spread_as_if_the_nearest_pair_left_were_sought_each_time(
 
 def _on(name: str, subject: str) -> User:
     texts = [f"my {subject} {n}" for n in range(2)]
-    pairs = tuple(ContextPair(f"{name}-{text}", text, "a", "b") for text in texts)
+    pairs = tuple(ContextPair(f"{name}-{text}", text, f"a, says {name}", "b") for text in texts)
+    texts[1] += name  # one word, which no question has: equal texts are not lent
     return User(name, tuple(Post(f"{name}-{text}", text) for text in texts), pairs)
 
 
@@ -383,7 +384,7 @@ def test_what_is_learned_of_a_person_is_never_tested_on_the_same_person() -> Non
 
 
 def test_one_user_id_in_several_clusters_is_one_person() -> None:
-    posts = {name: tuple(Post(f"{name}-{n}", f"rye {n}") for n in range(2)) for name in "uvw"}
+    posts = {name: tuple(Post(f"{name}-{n}", f"rye {name} {n}") for n in range(2)) for name in "uvw"}
     clusters = [("c0", "u"), ("c1", "u"), ("c1", "v"), ("c2", "v"), ("c3", "w")]
     items = [
         Item(f"i{n}", "rye", ("a", "b"), 0, cluster, "all", user=User(name, posts[name]))
@@ -395,3 +396,38 @@ def test_one_user_id_in_several_clusters_is_one_person() -> None:
     for spec in ("swapped:2", "swapped:2,by=prompt", "noise:2"):
         for item in items[:4]:
             assert {post.id[0] for post in given_posts(shown(spec, bench)[item.id])} == {"w"}
+
+
+def club(sets: int, *, users: int = 24) -> Benchmark:
+    """Return users of whom several share their posts and pairs word for word, under post ids of their own."""
+    texts = [tuple(f"{word} of set {number}" for word in WORDS[:3]) for number in range(sets)]
+    items = []
+    for item in bakery(users).items:
+        number = int(item.id[1:]) % sets
+        posts = tuple(Post(f"{item.id}-{at}", text) for at, text in enumerate(texts[number]))
+        pairs = (ContextPair(f"{item.id}-pair", "Which?", f"rye {number}", "oat"),)
+        items.append(replace(item, domain="Bread", user=User(item.cluster, posts, pairs)))
+    return Benchmark(card(), tuple(items))
+
+
+LENDING = ["swapped:2", "swapped:2,by=prompt", "pairs:1,of=swapped", "pairs:1,of=swapped,by=prompt,posts=2"]
+
+
+@pytest.mark.parametrize("spec", LENDING)
+def test_nobody_is_lent_the_texts_that_they_have_themselves(spec: str) -> None:
+    bench = club(2)
+    for item, query in zip(bench.items, shown(spec, bench).values(), strict=True):
+        assert item.user is not None
+        assert query.user is not None
+        assert len(query.user.posts) + len(query.user.pairs) > 0
+        assert not {post.text for post in item.user.posts} & {post.text for post in query.user.posts}
+        assert not {pair.preferred for pair in item.user.preferences} & {pair.preferred for pair in query.user.pairs}
+
+
+@pytest.mark.parametrize("spec", LENDING)
+def test_where_everybody_has_the_same_texts_there_is_no_control(spec: str) -> None:
+    # A model would be called blind to the user because it was shown the same posts twice.
+    noun = "pairs" if spec.startswith("pairs") else "posts"
+    condition = load_condition(spec)
+    reason = f"{condition.spec} needs users with different {noun}, and all those of bakery have the same"
+    assert condition.unsupported(club(1)) == reason

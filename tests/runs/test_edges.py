@@ -313,3 +313,18 @@ def test_what_a_server_was_asked_is_on_disk_before_a_run_ends(tmp_path: Path, mo
         noted = load_manifest(done.path).asked
         assert noted is not None
         assert noted.answered == 7
+
+
+class Leaving(Scripted):
+    """A model that calls sys.exit where it should score."""
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        raise SystemExit(len(list(queries)))
+
+
+def test_a_model_that_leaves_the_program_stops_its_run_by_name(tmp_path: Path) -> None:
+    # Its exit code would have become the command's, without a word.
+    with pytest.raises(
+        ModelError, match=r"leaves left the program instead of scoring: .*test_edges.py:\d+: SystemExit: 3"
+    ):
+        score(bakery(3), Leaving(spec="leaves"), "none", out=tmp_path)

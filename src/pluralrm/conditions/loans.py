@@ -71,7 +71,20 @@ class Shelf:
         """Return how much of it a condition with these limits can show."""
         return Amount(min(len(self.user.posts), most.posts), min(len(self.user.preferences), most.pairs))
 
+    def content(self, most: Amount) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Return the texts that a condition with these limits chooses from."""
+        posts = tuple(post.text for post in self.user.posts) if most.posts else ()
+        return posts, tuple(map(_TEXTS, self.user.preferences)) if most.pairs else ()
 
+    def differs(self, other: "Shelf", most: Amount) -> bool:
+        """Return whether it is another person's, with other texts where there are any: equal ones test nothing."""
+        need = self.amount(most)
+        if self.person == other.person or need != other.amount(most):
+            return self.person != other.person
+        return not any(need) or self.content(most) != other.content(most)
+
+
+_TEXTS = attrgetter("prompt", "preferred", "other")
 Lenders = Mapping[Shelf, Author]
 LENT = "lent user"
 """What the card of a benchmark calls its clusters where another benchmark lent it the users."""
@@ -126,13 +139,19 @@ def lonely(shelves: Mapping[str, Sequence[Shelf]]) -> list[str]:
     return [domain for domain, some in shelves.items() if len({shelf.person for shelf in some}) == 1]
 
 
+def uniform(shelves: Mapping[str, Sequence[Shelf]], most: Amount) -> bool:
+    """Return whether several people of a benchmark bring texts, and all of them the same: nothing is another's."""
+    brought = [shelf for some in shelves.values() for shelf in some if any(shelf.amount(most))]
+    return len({shelf.person for shelf in brought}) > 1 and len({shelf.content(most) for shelf in brought}) == 1
+
+
 def lenders(benchmark: Benchmark, most: Amount, seed: int) -> Lenders:
     """Return who lends to each shelf: another person of the domain with at least as much to show.
 
     The shelves of a domain are shuffled. Those that can show equally much stand in a ring and everyone gets the next,
-    so each is used once and any other is as likely. Whom the ring would give to the same person gets the next in the
-    shuffled order who has enough; where no one has, several lend together, those with the most first, of other domains
-    last, by the domains' names.
+    so each is used once and any other is as likely. Whom the ring would give to the same person, or to someone with the
+    same texts, gets the next in the shuffled order who has enough; where no one has, several lend together, those with
+    the most first, of other domains last, by the domains' names.
     """
     everybody = shelves_by_domain(benchmark)
     authors: dict[Shelf, Author] = {}
@@ -143,8 +162,9 @@ def lenders(benchmark: Benchmark, most: Amount, seed: int) -> Lenders:
         for borrower in order:
             levels.setdefault(borrower.amount(most), []).append(borrower)
         for level in levels.values():
+            loans = ring(level, attrgetter("person"))
             authors.update(
-                {mine: Author(next_.user, (next_.user.id,)) for mine, next_ in ring(level, attrgetter("person"))}
+                {mine: Author(next_.user, (next_.user.id,)) for mine, next_ in loans if next_.differs(mine, most)}
             )
         elsewhere = [shelf for other, some in sorted(everybody.items()) if other != domain for shelf in some]
         for index, borrower in enumerate(order):
@@ -173,12 +193,12 @@ def ring(level: Sequence[T], group_of: Callable[[T], Hashable]) -> Iterator[tupl
 def _enough(mine: Shelf, others: Sequence[Shelf], elsewhere: Sequence[Shelf], most: Amount) -> Author:
     """Return the first of the others who has enough, or several together."""
     need = mine.amount(most)
-    strangers = [shelf for shelf in others if shelf.person != mine.person]
-    for stranger in strangers:
-        if stranger.amount(most).covers(need):
+    for stranger in others:
+        if stranger.amount(most).covers(need) and stranger.differs(mine, most):
             return Author(stranger.user, (stranger.user.id,))
+    strangers = [shelf for shelf in others if shelf.differs(mine, most)]
     strangers.sort(key=lambda shelf: sum(shelf.amount(most)), reverse=True)
-    far = [shelf for shelf in elsewhere if shelf.person != mine.person]
+    far = [shelf for shelf in elsewhere if shelf.differs(mine, most)]
     return together(need, [*strangers, *sorted(far, key=lambda shelf: sum(shelf.amount(most)), reverse=True)], most)
 
 
@@ -244,6 +264,8 @@ class Nearest:
         self._score = self.ranker.relevance(texts, [item.prompt for item in self.benchmark.items])
         self._amounts = np.array([shelf.amount(self.most) for shelf in self._shelves])
         self._persons = np.array([shelf.person for shelf in self._shelves])
+        codes = {content: code for code, content in enumerate({each.content(self.most) for each in self._shelves})}
+        self._codes, self._contents = codes, np.array([codes[each.content(self.most)] for each in self._shelves])
         lengths = [len(self._texts(shelf.user)) for shelf in self._shelves]
         self._owners = np.repeat(np.arange(len(lengths)), lengths)
         self._is_pair = np.array([kind for shelf in self._shelves for kind in self._kinds(shelf.user)], bool)
@@ -265,7 +287,8 @@ class Nearest:
                 continue
             need, asker = mine.amount(self.most), self._who[mine.cluster]
             nearness = self._nearness(item.prompt, need)
-            others = np.flatnonzero(self._persons != asker)
+            strange = self._contents != (self._codes[mine.content(self.most)] if any(need) else -1)
+            others = np.flatnonzero(strange & (self._persons != asker))
             order = others[np.argsort(-nearness[others], kind="stable")]
             enough = order[(self._amounts[order] >= np.array(need)).all(axis=1)][:NEAREST]
             if len(enough):

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from pluralrm.conditions.loans import Amount, Author, Nearest, Shelf, lonely, shelves_by_domain
+from pluralrm.conditions.loans import Amount, Author, Nearest, Shelf, lonely, shelves_by_domain, uniform
 from pluralrm.conditions.posts import (
     everywhere,
     lending_options,
     needs_posts,
     nobody_else,
+    nothing_else,
     own,
     parse_lending,
     partners,
@@ -77,6 +78,8 @@ class LabelledPairs:
         if self.of == "own":
             return None
         shelves = _with_pairs(benchmark)
+        if uniform(shelves, Amount(self.posts, self.pairs)):
+            return nothing_else(self.spec, benchmark, "pairs")
         alone = lonely(everywhere(shelves) if self.by_prompt else shelves)
         return nobody_else(self.spec, benchmark, alone, " with pairs")
 

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from pluralrm.conditions.loans import Amount, Author, Nearest, Shelf, lenders, lonely, shelf, shelves_by_domain
+from pluralrm.conditions.loans import Amount, Author, Nearest, Shelf, lenders, lonely, shelf, shelves_by_domain, uniform
 from pluralrm.core import Aspect, Benchmark, Exchange, Failure, Item, Oracle, Post, Query, Reveals, UserView, persons
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.retrieval import Ranker, Ranking, Request, parse_ranking
@@ -212,6 +212,8 @@ class Swapped:
         if (reason := needs_posts(benchmark)) is not None:
             return reason
         shelves = shelves_by_domain(benchmark)
+        if uniform(shelves, Amount(self.posts)):
+            return nothing_else(self.spec, benchmark, "posts")
         return nobody_else(self.spec, benchmark, lonely(everywhere(shelves) if self.by_prompt else shelves), "")
 
     def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
@@ -259,6 +261,11 @@ def nobody_else(spec: str, benchmark: Benchmark, alone: Sequence[str], what: str
         return None
     domains = ", ".join(map(repr, alone))
     return f"{spec} needs two users{what} in every domain, and {benchmark.card.name} has one in {domains}"
+
+
+def nothing_else(spec: str, benchmark: Benchmark, texts: str) -> str:
+    """Return that another user's texts are the user's own."""
+    return f"{spec} needs users with different {texts}, and all those of {benchmark.card.name} have the same"
 
 
 def partners(benchmark: Benchmark, most: Amount, seed: int) -> Callable[[Item], Author | None]:

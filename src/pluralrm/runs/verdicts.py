@@ -19,6 +19,7 @@ from pluralrm.conditions.posts import PreparedQuery, Preparing
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Item, Query, RewardModel, Verdict
 from pluralrm.errors import ModelError, OutageError, PluralrmError, RunError, ServiceError
 from pluralrm.ordered import in_order
+from pluralrm.plugin import broken
 
 EVERY = 256
 """Verdicts that wait at most."""
@@ -166,6 +167,8 @@ def verdicts(model: RewardModel, window: Sequence[Query]) -> Iterator[Verdict]:
             done += 1
     except PluralrmError:
         raise
+    except SystemExit as exc:  # it would end the command with the model's own exit code, which may be 0, in silence
+        raise broken(f"{model.spec} left the program instead of scoring", exc, ModelError) from exc
     except Exception as exc:  # noqa: BLE001 - the run loop's one broad except: a crash is a named Failure of one item
         if len(window) == 1:
             yield Verdict.failed("crash", describe(exc), len(window[0].candidates))

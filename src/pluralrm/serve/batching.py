@@ -93,10 +93,7 @@ def _compute(
     """Write the scores of some queries; nothing where the model raises, for its order is known only in the end."""
     groups = _groups([queries[index] for index in places], relative=relative)
     merged = [_merged([queries[places[position]] for position in group]) for group in groups]
-    try:
-        rows = [tuple(map(trainable, verdict.scores)) for verdict in verdicts(model, merged)]
-    except SystemExit as exc:  # it would end the event loop with the model's own exit code, which may be 0
-        raise ModelError(f"{model.spec}: left the program by SystemExit({exc.code}) instead of scoring") from exc
+    rows = [tuple(map(trainable, verdict.scores)) for verdict in verdicts(model, merged)]
     batch.queries += len(merged)
     batch.distinct += sum(len(query.candidates) for query in merged)
     for group, query, row in zip(groups, merged, rows, strict=True):
