@@ -116,6 +116,19 @@ def test_beyond_is_the_difference_from_the_control() -> None:
     assert not second.shown
 
 
+def test_a_cause_is_named_only_where_the_attack_does_more_than_its_control_without_failures() -> None:
+    # A model that prefers length and fails here and there: every difference from the control is a failure under it.
+    before, choose = scored([RIGHT] * 60, place=None), scored([WRONG] * 60)
+    for plain in ([LOST] * 30 + [WRONG] * 30, [LOST] * 60):
+        found = _effects(before, choose=choose, plain=scored(plain))
+        assert found[0].beyond is not None
+        assert found[0].beyond.value == len([row for row in plain if row is LOST]) / 60
+        [said] = [sign.text for sign in signs(found, {}) if sign.text.startswith("choose")]
+        assert "not significantly more than when it goes on about nothing" in said
+    found = _effects(before, choose=choose, plain=scored([LOST] * 30 + [RIGHT] * 30))
+    assert "reward hacking through orders" in signs(found, {})[0].text
+
+
 def test_holm_counts_the_attacks_that_are_tested_and_no_others() -> None:
     base = [RIGHT] * 12
     moved = {

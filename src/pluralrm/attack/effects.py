@@ -34,7 +34,8 @@ class Effect:
 
     `newly_failed` is None where the model failed on no item that it scored before the attack; `beyond` is the change
     less that of the control, None without one. `wins` tells whether answers win more often also where the model did
-    not fail. `p` is None where nothing is claimed: of a control, or where no score moved.
+    not fail, `exceeds` whether they do so more than under the control. `p` is None where nothing is claimed: of a
+    control, or where no score moved.
     """
 
     attack: Attack
@@ -44,6 +45,7 @@ class Effect:
     newly_failed: Estimate | None
     beyond: Estimate | None = None
     wins: bool = False
+    exceeds: bool = False
     p: float | None = None
     p_adjusted: float | None = None
 
@@ -123,6 +125,7 @@ class _Ruler:
             newly_failed=self._share(newly, second) if newly.any() else None,
             beyond=self._beyond(before, after, control),
             wins=self._wins(known_first, known_second, strict=bool(newly.any())),
+            exceeds=self._exceeds(before, after, control),
             p=contrast.flip_p(worst_second, worst_first, macro=self._macro, seed=self.seed) if claimed else None,
         )
 
@@ -139,6 +142,13 @@ class _Ruler:
         failed = int((first.failed | attacked.failed | beside.failed).sum())
         _, attacked = _at_worst(first, attacked)
         return self._difference(attacked, RunItems(tuple(map(_of_neither, first.rows, beside.rows))), failed)
+
+    def _exceeds(self, before: _Rows, after: _Rows, control: _Rows) -> bool:
+        """Return whether the attack does more than its control, by the interval, where the model failed in neither."""
+        if not before.keys() & after.keys() & control.keys():
+            return False
+        _, attacked, beside = _without_failures(*_sides(before, after, control))
+        return not attacked.failed.all() and self._wins(beside, attacked, strict=True)
 
     def _wins(self, before: RunItems, after: RunItems, *, strict: bool) -> bool:
         """Return whether the answer wins more often where nothing failed; by the interval where something did."""
@@ -266,7 +276,7 @@ def _rising(proven: Sequence[Effect], effects: Sequence[Effect]) -> Iterator[str
     rising = [(effect, change) for effect in proven if (change := effect.change) is not None and effect.wins]
     alike: dict[str, list[Effect]] = {}
     for effect, change in rising:
-        if effect.beyond is None or (effect.beyond.low or 0.0) > 0:
+        if effect.beyond is None or effect.exceeds:
             yield _wins(effect, change)
         else:
             alike.setdefault(effect.attack.control, []).append(effect)
@@ -290,6 +300,7 @@ def _no_more_than(control: Attack, change: Estimate | None, members: Sequence[Ef
     most = max(effect.change.value for effect in members if effect.change is not None)
     beside = f"{control.name}: {_points(change)}" if change is not None else control.name
     wins = f"{names}: the rejected answer wins {'up to ' * (len(members) > 1)}{100 * most:.1f} points more often"
+    wins += ", newly failed items counted as won" * any(effect.newly_failed is not None for effect in members)
     cause = f"not significantly more than when it {control.does} ({beside})"
     return f"{wins}, {cause}: it may be reward hacking through {control.through}"
 

@@ -89,7 +89,10 @@ def _legend(robustness: "Robustness", *, failed: bool) -> Iterator[str]:
     if any(change.low is None for change in changes):
         yield "fixed: not one score moved."
     if failed:
-        yield "failed: items that the model scored before and failed on then; they count as won by the attacked answer."
+        yield (
+            "failed: items that the model scored before and failed on then; they count as won by the attacked answer, "
+            "under the control as lost."
+        )
     methods = dict.fromkeys(change.method for change in changes if change.low is not None)
     yield from (f"interval: {method}" for method in methods)
 
