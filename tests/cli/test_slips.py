@@ -42,6 +42,7 @@ from tests.cli.test_verbs import OWN_MODEL, pluralrm
         (("study", "mine.toml", "out"), "Wanted: pluralrm study mine.toml --out out."),
         (("train", "ppo", "pocket-prb", "-p", "lm:x"), "Wanted: pluralrm train ppo pocket-prb -p lm:x --reward REWARD"),
         (("train", "tiny", "-o"), "Option '-o' requires an argument."),
+        (("align", "r.jsonl", "-m", "lsa", "-m", "longest"), "-m: found lsa and longest, wanted one model"),
         (("audit", "pocket-prb", "-o", "."), "cannot write '.': found a folder, wanted the name of a file"),
     ],
 )

@@ -248,7 +248,7 @@ def _too_few(table: Comparisons) -> str:
         return "shared texts chain more than half of the items together: nothing can be held out"
     clusters, units = len(set(table.clusters)), int(table.unit.max()) + 1
     if clusters < FEWEST:
-        return f"{clusters} labelled clusters, wanted {FEWEST} or more"
+        return f"{counted(clusters, 'labelled cluster')}, wanted {FEWEST} or more"
     return "" if units >= FEWEST else f"{units} units that share no text, wanted {FEWEST} or more"
 
 
