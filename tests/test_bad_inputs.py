@@ -19,7 +19,7 @@ from pluralrm.errors import PluralrmError
 
 NEXT = re.compile(
     r"wanted|Wanted|Did you mean|Known:|See '|see '|leave (it|one) out|as in \w|needs \w|name (one|another)|give each"
-    r"|'pluralrm [a-z-]+|try raw|(is|are) (judge|hf|python|personal):|-[a-z]\b|--[a-z]+|key=NAME|Allow that"
+    r"|'pluralrm [a-z-]+|try raw|(is|are) (judge|hf|lm|python|personal):|-[a-z]\b|--[a-z]+|key=NAME|Allow that"
     r"|its condition is none|Let another|chat=|choose another"
 )
 """What tells a reader how to go on: what was wanted, a spec, an option, a command."""
@@ -212,6 +212,7 @@ align nofile -m lsa => wanted JSONL rows of output, profile and human_score
 align torn.jsonl -m lsa => wanted one JSON object a line
 sample pocket-prb => Missing option
 sample pocket-prb -o p => who answers? Wanted -p chat:MODEL,url=URL
+sample pocket-prb -p weights -o p => A folder of weights is lm:weights
 sample pocket-prb -p nosuch -o p => unknown policy 'nosuch'. Known: chat, lm
 sample pocket-prb -p chat -o p => as in chat:MODEL,url=URL
 sample pocket-prb -p lm -o p => as in lm:FOLDER

@@ -92,6 +92,11 @@ def _is_open_as(descriptor: int, path: Path) -> bool:
         return False
 
 
+def is_free(folder: Path) -> bool:
+    """Return whether nothing is there, or an empty folder."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder beside, which takes this one's place once it is written: a kill or an error leaves what was there.

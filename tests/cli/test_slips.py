@@ -126,6 +126,27 @@ def test_an_item_that_is_not_there_does_not_list_hundreds(tmp_path: Path) -> Non
     assert re.search(r"has no item 'zz'\. Known: (i\d{4}, ){14}i0014 and 285 more\.$", done.stderr.strip())
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("annotate", "plan", "pocket-prb", "-n", "6", "-o", "taken.txt"),
+        ("annotate", "rehearse", "plan", "-o", "taken.txt/x.jsonl"),
+        pytest.param(("train", "tiny", "-o", "taken.txt", "--steps", "1"), marks=pytest.mark.hf),
+        ("train", "verl", "export", "pocket-prb", "--policy", "x", "--reward", "longest", "-o", "taken.txt"),
+        ("report", "runs", "-o", "r.html", "--figures", "taken.txt"),
+    ],
+)
+def test_a_file_where_a_folder_goes_is_one_line_and_stays(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "taken.txt").write_text("mine")
+    score(bakery(20), Scripted(), out=tmp_path / "runs")
+    done = pluralrm(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "taken.txt" in done.stderr.splitlines()[-1]
+    assert "with -o" in done.stderr or "Name another" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "taken.txt").read_text() == "mine"
+
+
 def test_a_page_makes_its_folder(tmp_path: Path) -> None:
     assert pluralrm("audit", "pocket-prb", "-o", "new/folder/audit.html", cwd=tmp_path).returncode in {0, 1}
     assert (tmp_path / "new/folder/audit.html").stat().st_size > 1000

@@ -187,7 +187,7 @@ def read_list(text: str, source: str) -> list[Mapping[str, object]]:
     try:
         data = json.loads(text)
     except ValueError as exc:
-        raise PlanError(f"{source}: not JSON: {exc}") from exc
+        raise PlanError(f"{source}: not JSON: {exc}. Wanted a JSON list of objects, as the tool exports it") from exc
     if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
         raise PlanError(f"{source}: wanted a JSON list of objects, as the tool exports it")
     return data

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pluralrm.benchmarks.rows import Place, read_rows, shortened
 from pluralrm.digests import digest_list
 from pluralrm.errors import PlanError
-from pluralrm.files import replace_file, whole_folder
+from pluralrm.files import is_free, replace_file, whole_folder
 from pluralrm.folders import file_hash
 from pluralrm.journal import field_error, parse_document, sealed
 from pluralrm.labels import Labelled, is_one_hot
@@ -245,7 +245,7 @@ class _PlanRecord(BaseModel):
 
 def write_plan(plan: AnnotationPlan, folder: Path) -> None:
     """Write a plan into a new folder that only its owner may read: it holds the labels. It is there whole, or not."""
-    if folder.exists() and any(folder.iterdir()):
+    if not is_free(folder):
         raise PlanError(f"{folder} exists already; name another folder with -o, or remove it")
     annotators = [annotator._asdict() for annotator in plan.annotators]
     declared = {**asdict(plan.declared), "claim": plan.declared.claim._asdict()}

@@ -118,7 +118,7 @@ def _written(plan: "AnnotationPlan", judgments: "list[Judgment]", to: str, annot
         beside = label_studio_config(plan) if to == "label-studio" else ""
         return _ExportFile(json.dumps(records, ensure_ascii=False, indent=1) + "\n", len(records), beside)
     if not judgments:
-        raise PlanError("no judgments yet: only label-studio and argilla have rows without judgments")
+        raise PlanError("no judgments yet: only label-studio and argilla have rows without; see --judgments FILE")
     if to == "judgments":
         return _ExportFile("".join(f"{judgment_line(judgment)}\n" for judgment in judgments), len(judgments))
     rows = rows_of(labels_of(plan, judgments))

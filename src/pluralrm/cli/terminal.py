@@ -317,10 +317,14 @@ def check_place(out: Path) -> None:
 
 
 def check_new(*files: Path) -> None:
-    """Raise before the work where a file is there already."""
+    """Raise before the work where a file is there already; make its folder."""
     for file in files:
         if file.exists():
             raise RunError(f"{file}: is there already; name another file with -o, or remove it")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise RunError(f"cannot write {str(file)!r}: {exc.strerror}. Name another file with -o") from exc
 
 
 def write_page(out: Path, text: str) -> None:

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pluralrm.core import Estimate
+from pluralrm.errors import PluralrmError
 from pluralrm.pages import COLOURS, MARKS, Tone, ink
 from pluralrm.pages.frame import (
     GAP,
@@ -230,7 +231,10 @@ class Plot:
 
 def write_plots(plots: Mapping[str, Plot], folder: Path) -> list[Path]:
     """Write every plot as SVG and as PDF, under its name; return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise PluralrmError(f"cannot write plots into {str(folder)!r}: {exc.strerror}. Name another folder") from exc
     written = []
     for name, plot in plots.items():
         for suffix, content in (("svg", plot.svg().encode()), ("pdf", plot.pdf())):

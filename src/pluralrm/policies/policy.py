@@ -17,6 +17,7 @@ from pluralrm.chat import ChatModel, ChatReply, ChatRequest, ChatRole, Sampling,
 from pluralrm.chat.completions import Markers, spoken, whole
 from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Failure, Query
 from pluralrm.errors import MissingExtraError, PoolError, SpecError, did_you_mean
+from pluralrm.folders import local_folder
 from pluralrm.http import Settings, Tally
 from pluralrm.models import default_settings
 from pluralrm.plugin import FORM as PLUGIN
@@ -160,7 +161,10 @@ KINDS: Mapping[str, PolicyKind] = {
 def parse_policy(text: str) -> Spec:
     """Return the parsed spec of a policy; unknown kinds and keys name the nearest known ones."""
     refuse_secrets(text)
-    kind = text.strip().partition(",")[0].partition(":")[0]
+    head = text.strip().partition(",")[0]
+    kind = head.partition(":")[0]
+    if kind not in KINDS and local_folder(head) is not None:
+        raise SpecError(f"unknown policy {head!r}. A folder of weights is lm:{text.strip()}")
     if kind not in KINDS:
         raise SpecError(f"unknown policy {kind!r}.{did_you_mean(kind, KINDS)} See 'pluralrm sample --help'.")
     return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="policy")

@@ -223,8 +223,9 @@ def read_study(file: str | Path) -> StudyDeclaration:
     try:
         table = tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as exc:
+        reason = getattr(exc, "strerror", None) or exc
         raise StudyError(
-            f"cannot read {str(file)!r}: {exc}. Wanted a study in TOML; see 'pluralrm study --help'"
+            f"cannot read {str(file)!r}: {reason}. Wanted a study in TOML; see 'pluralrm study --help'"
         ) from exc
     return declare(table, str(file))
 

@@ -20,7 +20,7 @@ from pluralrm.benchmarks.simulated.texts import Topic, attributes, domains, topi
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure
 from pluralrm.errors import ModelError, RunError
-from pluralrm.files import whole_folder
+from pluralrm.files import is_free, whole_folder
 from pluralrm.models.neural.loading import quietly
 from pluralrm.models.personal.networks import threads
 from pluralrm.models.personal.text import seeded
@@ -52,8 +52,8 @@ def tiny_policy(out: Path, *, seed: int = 0, steps: int = 700, progress: Tell | 
 
     RunError where something is there already, another process writes it, or the disk is full.
     """
-    if out.exists() and any(out.iterdir()):
-        raise RunError(f"{out}: found something, wanted a new folder")
+    if not is_free(out):
+        raise RunError(f"{out}: found something there, wanted a new folder; name another with -o")
     try:
         with whole_folder(out) as beside:
             _write(beside, seed, steps, progress or (lambda _step, _loss: None))

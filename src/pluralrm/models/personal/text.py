@@ -29,7 +29,7 @@ from pluralrm.core import Failure, Query
 from pluralrm.digests import digest
 from pluralrm.display import whole
 from pluralrm.errors import MissingExtraError, ModelError, RunError
-from pluralrm.files import replace_file, whole_folder
+from pluralrm.files import is_free, replace_file, whole_folder
 from pluralrm.folders import LOADED, read_json
 from pluralrm.models import KINDS, parse_model
 from pluralrm.models.neural.folder import ModelFolder
@@ -177,7 +177,7 @@ def _loaded(folder: ModelFolder) -> "PreTrainedModel":
 
 def _done(out: Path, inputs: Mapping[str, object]) -> TextFit | None:
     """Return the fit that is in the folder, or None where the folder is free."""
-    if not out.exists() or not any(out.iterdir()):
+    if is_free(out):
         return None
     record = read_json(out / RECORD, label=str(out)) if (out / RECORD).is_file() else {}
     if not isinstance(record, dict) or record.get("inputs") != inputs:

@@ -15,7 +15,7 @@ from pluralrm.benchmarks.rows import read_rows
 from pluralrm.core import Benchmark, Condition, Failure, Item
 from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError, ConditionError, RunError, SpecError, did_you_mean
-from pluralrm.files import whole_folder, write_parquet
+from pluralrm.files import is_free, whole_folder, write_parquet
 from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.pool import Pool
 from pluralrm.runs.verdicts import prepared
@@ -247,7 +247,7 @@ def export(
     conditions, so that no training writes over another's. A SpecError where there are fewer prompts than a batch has:
     verl takes whole batches alone.
     """
-    if folder.exists() and any(folder.iterdir()):
+    if not is_free(folder):
         raise RunError(f"{folder}: found files there, wanted an empty folder or none; name another with -o")
     items = what.benchmark.select(domains=domains)
     if not items:
