@@ -239,8 +239,9 @@ def test_one_leaked_user_among_many_strangers_is_seen_by_any_name(part: str, nam
     users = _crowd(1).users
     leaked = _parts_of(users[7])[part]
     trained = {**_hashes(_crowd(0).users), **_hashes([replace(leaked, id=name or leaked.id)])}
-    same, renamed, _ = user_overlap(trained, users)
+    same, renamed, partly = user_overlap(trained, users)
     assert (same, renamed) == ((0, 1) if name else (1, 0))
+    assert (partly > 20) == (not name)  # where one id is the same person, so may others be
 
 
 def test_a_little_of_everybody_is_no_chance() -> None:
@@ -251,7 +252,13 @@ def test_a_little_of_everybody_is_no_chance() -> None:
     assert user_overlap(trained, users) == (0, 0, len(users))
 
 
-def test_much_of_one_user_is_no_chance_among_users_who_write_what_nobody_else_writes() -> None:
+def test_much_of_one_user_is_no_chance_among_strangers_who_write_some_equal_posts() -> None:
+    strangers, users = list(_crowd(0).users), _crowd(1).users
+    strangers[7] = replace(strangers[7], posts=(*strangers[7].posts, *users[7].posts[:9]))  # 9 of 20
+    assert user_overlap(_hashes(strangers), users) == (0, 0, 1)
+
+
+def test_one_text_of_one_user_is_no_chance_among_users_who_write_what_nobody_else_writes() -> None:
     users = [User(f"u{number}", tuple(Post("", f"{number}, {each}") for each in range(30))) for number in range(60)]
     strangers = [User(user.id, tuple(Post("", f"other {post.text}") for post in user.posts)) for user in users]
     assert user_overlap(_hashes(strangers), users) == (0, 0, 0)
