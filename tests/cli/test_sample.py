@@ -124,7 +124,7 @@ def test_slips_are_told_before_anything_is_asked(tmp_path: Path) -> None:
         ("-p", ""): "who answers?",
         ("-p", "chta:m"): "Did you mean 'chat'",
         ("-p", "chat:m,url=http://127.0.0.1:9/v1", "--trust-remote-code", "m"): "no policy folder of that name",
-        ("-p", "chat:m,url=http://127.0.0.1:9/v1", "-p", "random"): "unknown policy 'random'",
+        ("-p", "random"): "unknown policy 'random'",
         ("--from", "mine.jsonl"): "-n, --limit: the answers in mine.jsonl are drawn already",
         ("-p", "lm:nowhere", "--send-posts"): "--send-posts: nothing is sent by lm:nowhere",
         ("-p", "chat:m,url=http://127.0.0.1:9/v1", "-c", "recnt:1"): "Did you mean 'recent'",

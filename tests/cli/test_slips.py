@@ -42,7 +42,11 @@ from tests.cli.test_verbs import OWN_MODEL, pluralrm
         (("study", "mine.toml", "out"), "Wanted: pluralrm study mine.toml --out out."),
         (("train", "ppo", "pocket-prb", "-p", "lm:x"), "Wanted: pluralrm train ppo pocket-prb -p lm:x --reward REWARD"),
         (("train", "tiny", "-o"), "Option '-o' requires an argument."),
-        (("align", "r.jsonl", "-m", "lsa", "-m", "longest"), "-m: found lsa and longest, wanted one model"),
+        (
+            ("align", "r.jsonl", "-m", "lsa", "-m", "longest"),
+            "--model stands 2 times, wanted once: only the last would count",
+        ),
+        (("annotate", "claim", "p", "--judgments", "a", "--judgments", "b"), "--judgments stands 2 times, wanted once"),
         (("audit", "pocket-prb", "-o", "."), "cannot write '.': found a folder, wanted the name of a file"),
     ],
 )

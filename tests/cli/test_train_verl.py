@@ -45,7 +45,7 @@ class Single(Model):
         (("--reward", "python:mine:Model"), "compares the answers"),
         (("--reward", "python:theirs:Model"), "no module 'theirs'"),
         (("--reward", "longest", "--no-kl", "--set", "kl_coefficient=0.1"), "given twice"),
-        (("--reward", "longest", "--policy", "lm:some/folder"), "wanted 'some/folder', without lm:"),
+        (("--reward", "longest", "lm:some/folder"), "wanted 'some/folder', without lm:"),
         (("--reward", "longest", "--reward-condition", "pairs:2"), "pairs:2: "),
     ],
 )
@@ -53,7 +53,9 @@ def test_what_verl_could_not_train_with_is_refused_before_anything_is_written(
     words: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(MINE)
-    done = command([*WORDS, *words, "-o", "out"], cwd=tmp_path, environment={})
+    *rest, policy = words if words[-1].startswith("lm:") else (*words, "Some/Policy")
+    line = [policy if word == "Some/Policy" else word for word in WORDS]
+    done = command([*line, *rest, "-o", "out"], cwd=tmp_path, environment={})
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "out").exists()

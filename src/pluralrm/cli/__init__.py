@@ -8,20 +8,24 @@ import gc
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
+from typer._click.core import Context
 from typer._click.exceptions import MissingParameter, NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperArgument, TyperOption
+from typer.main import get_command
 
 from pluralrm._version import __version__
 
 if TYPE_CHECKING:
-    from typer._click.core import Context
+    from typer._click.core import Command
 
     app: typer.Typer
 
@@ -136,7 +140,10 @@ def main() -> None:
     completes = "_PLURALRM_COMPLETE" in os.environ  # the shell asks about any of the commands
     called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
-        sys.exit(command_line(None if completes else called)(standalone_mode=False))
+        commands = get_command(command_line(None if completes else called))
+        if not completes:
+            check_once(commands, sys.argv[1:])
+        sys.exit(commands(standalone_mode=False))
     except typer.Abort:  # at a prompt
         sys.exit(1)
     except NoArgsIsHelpError:  # its help is printed
@@ -158,6 +165,26 @@ def main() -> None:
 
 
 # ---------------------------------------------------------------- usage errors
+
+
+def check_once(command: "Command", words: Sequence[str]) -> None:
+    """Refuse an option of one value that stands there twice, of which the parser would drop the first unsaid."""
+    from pluralrm.errors import SpecError
+
+    while commands := getattr(command, "commands", {}):
+        name = next((word for word in words if not word.startswith("-")), "")
+        if name not in commands:
+            return
+        command, words = commands[name], words[words.index(name) + 1 :]
+    parameters: Sequence[object] = ()
+    with suppress(UsageError):  # which is said where the command is run
+        parameters = command.make_parser(Context(command)).parse_args(list(words))[2]
+    options = [each for each in parameters if isinstance(each, TyperOption)]
+    counts = Counter(each.opts[0] for each in options if not (each.multiple or each.is_flag or each.count))
+    for name, count in counts.items():
+        if count > 1:
+            raise SpecError(f"{name} stands {count} times, wanted once: only the last would count")
+
 
 _FOLDERS = frozenset({"DIR", "OUT", "PLAN", "POOL", "RUN"})
 """Metavars of folders; those of files begin with FILE and end in the suffix of the file, if it must have one."""

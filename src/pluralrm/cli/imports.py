@@ -25,7 +25,7 @@ from pluralrm.cli.options import (
 from pluralrm.cli.overview import View, note_more
 from pluralrm.cli.terminal import Kind, check_new, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError
-from pluralrm.text import counted, listed
+from pluralrm.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,7 +161,7 @@ def align(
     file: Path = typer.Argument(
         ..., help="JSONL rows: output, profile, human_score in [0, 1]; optional: prompt, user."
     ),
-    models: list[str] = typer.Option(..., "--model", "-m", help="A reward model.", autocompletion=complete_model),
+    model: str = typer.Option(..., "--model", "-m", help="A reward model.", autocompletion=complete_model),
     mapping: RewardMapping | None = typer.Option(
         None, help="How a reward becomes a number in [0, 1].", show_default="from the model's range"
     ),
@@ -174,9 +174,7 @@ def align(
     from pluralrm.align import align as align_file
     from pluralrm.models import load_model
 
-    if len(models) > 1:
-        raise SpecError(f"-m: found {listed(models)}, wanted one model; align each by itself")
-    [model], _ = access.specs(models)
+    [model], _ = access.specs([model])
     settings = served.settings()
     served.check([load_model(model, settings=settings)])
     report = align_file(file, model, mapping=mapping.value if mapping else None, seed=seed, settings=settings)
