@@ -122,6 +122,30 @@ def test_the_answer_has_at_most_thirty_words_and_names_who_is_personalized(found
     assert len(sentence(found.rows[0], found, _names(found)).split()) <= 30
 
 
+def test_a_model_that_decides_little_is_said_to() -> None:
+    # A judge that always names the first answer ties every item: that it ignores the user is the lesser news.
+    for ties, text in ((40, "It decides little: 40 of 40 items are ties."), (20, "20 of 40 items are ties."), (19, "")):
+        answers: list[Score | str] = [0.5 if place < ties else 1 for place in range(40)]
+        runs = [answering(condition, answers) for condition in ("none", "raw:10", "swapped:10")]
+        [row] = (tied := overview(runs)).rows
+        said = sentence(row, tied, _names(tied))
+        assert said.startswith("m ignores the user")
+        assert said.endswith(text)
+        assert ("decides little" in said) == bool(text)
+
+
+def test_what_failures_cost_a_blind_model_has_an_interval() -> None:
+    # How many items failed is a number of this sample, not of the design.
+    runs = [answering(condition, ["x", 1, 0, 1] * 10) for condition in ("none", "raw:10", "swapped:10")]
+    [row] = overview(runs).rows
+    assert row.verdict == "ignores user"
+    for number in (row.lift, row.gain):
+        assert number is not None
+        assert number.low is not None
+        assert number.high is not None
+        assert -1 < number.low < number.value == -0.25 < number.high < 0
+
+
 def test_every_verdict_has_a_word() -> None:
     assert WORDS.keys() == VERDICTS.keys()
 

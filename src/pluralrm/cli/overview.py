@@ -200,7 +200,7 @@ def _row(row: "OverviewRow", label: str, overview: "Overview", width: int) -> li
     personal = row.personal
     lift, gain = (personal.lift, personal.gain) if personal else (None, None)
     silent = "–" if row.condition in overview.own else "no context"
-    cells += [points_cell(lift), points_cell(gain), row.verdict or silent]
+    cells += [points_cell(lift), points_cell(gain), row.verdict.partition(":")[0] or silent]
     if _wide(overview):
         cells[1:1] = [row.condition]
     if personal is not None:
@@ -279,7 +279,7 @@ def _failures(runs: "Sequence[Run]", names: Mapping[str, str]) -> list[str]:
             counts = ", ".join(f"{number} of {len(run.rows)} under {run.condition}" for run, number in failed)
             lines.append(
                 f"{names.get(model, model)}: failed items count as wrong: {counts}. The first: {first.kind}: "
-                f"{first.detail}. More: pluralrm show {run.path}"
+                f"{first.detail.rstrip('.')}. More: pluralrm show {run.path}"
             )
     return lines
 

@@ -42,7 +42,8 @@ from pluralrm.stats.intervals import few, t_quantile
 from pluralrm.stats.regression import mean_at_zero, weights_at_zero
 from pluralrm.text import flat
 
-SAME = f"{FIXED}: the same scores under both conditions on every item"
+ALIKE_SCORES = "the same scores under both conditions on every item"
+SAME = f"{FIXED}: {ALIKE_SCORES}"
 AT_WORST = "failed items at their worst"
 
 
@@ -66,8 +67,8 @@ def at_least(first: RunItems, second: RunItems, *, macro: bool = False) -> Estim
     if not (first.failed.any() or second.failed.any()):
         return difference(first, second, macro=macro)
     interval = difference_interval(_means(first, second.at_best, macro=macro), 0, 1)
-    if first.same_as(second):
-        interval = Interval(interval.value, None, None, SAME)
+    if first.same_as(second):  # what is left is how many items failed: of other items as many need not
+        interval = interval._replace(method=f"{interval.method}; {ALIKE_SCORES}")
     return paired(interval, first, second, scope=f"{AT_WORST}; {over(first, macro=macro)}")
 
 
@@ -312,9 +313,10 @@ def _at_zero(own: RunItems, swapped: RunItems, covariate: ArrayLike, scope: str)
     least, most = own.earned - swapped.at_best, own.at_best - swapped.earned
     gains = np.where(weights_at_zero(covariate) < 0, most, least)
     interval = mean_at_zero(gains, covariate, own.clusters, crossed=own.prompts)
-    if own.same_as(swapped):
-        interval = Interval(interval.value if own.failed.any() else 0.0, None, None, SAME)
     failed = own.failed.any() or swapped.failed.any()
+    if own.same_as(swapped):
+        same = interval._replace(method=f"{interval.method}; {ALIKE_SCORES}")
+        interval = same if failed else Interval(0.0, None, None, SAME)
     return paired(interval, own, swapped, scope=f"{AT_WORST}; {scope}" if failed else scope)
 
 

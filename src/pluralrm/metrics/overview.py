@@ -322,7 +322,14 @@ def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> s
         "inconclusive": f"{model} is not significantly personalized{off or settle}.",
         "unknown": f"{model} has no verdict: a control is missing ({'; '.join(missing)}).",
     }
-    return " ".join([texts[personal.verdict], *on_groups(personal)])
+    return " ".join([texts[personal.verdict], *_undecided(row.metrics.get("tie_rate")), *on_groups(personal)])
+
+
+def _undecided(ties: Estimate | None) -> list[str]:
+    """Return that half of the items or more are ties: a judge that follows the order, a constant head."""
+    if ties is None or ties.value < 0.5:
+        return []
+    return [f"It decides little: {round(ties.value * ties.n):,} of {counted(ties.n, 'item')} are ties."]
 
 
 def _prompt_sentence(model: str, estimate: Estimate | None, *, seen: bool) -> str:

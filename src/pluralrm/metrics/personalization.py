@@ -25,6 +25,7 @@ from pluralrm.display import Brief, json_fields
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import SIGNIFICANT, paired
 from pluralrm.metrics.contrast import (
+    ALIKE_SCORES,
     AT_WORST,
     SAME,
     at_least,
@@ -178,7 +179,7 @@ class Personalization(Brief):
     def _by_intervals(self) -> PersonalVerdict:
         """The pair in words by each interval alone."""
         lift, gain = self.lift, self.gain
-        if gain is not None and SAME in gain.method:
+        if gain is not None and ALIKE_SCORES in gain.method:
             return "blind"
         if lift is None or gain is None:
             return "unknown"
