@@ -70,7 +70,9 @@ def test_rows_of_no_known_format_name_our_own_and_the_nearest_formats(tmp_path: 
     path = write_jsonl(tmp_path / "x.jsonl", [{"profile": 1, "\x1b[31m": 2}])
     with pytest.raises(BenchmarkError) as caught:
         load_benchmark(str(path))
-    head, *formats = str(caught.value).removesuffix(". See 'pluralrm list benchmarks'").split("; ")
+    text, _, table = str(caught.value).partition(". Who chose or rated what, one judgment a row: ")
+    assert table == "table:FILE,person=COLUMN,item=COLUMN,label=COLUMN. See 'pluralrm list benchmarks'"
+    head, *formats = text.split("; ")
     first = f"{path}:1: found the keys profile, \\x1b[31m, wanted those of a known format: "
     assert head == f"{first}rows has chosen and rejected, or candidates"
     assert formats[:2] == ["prb has profile and chosen", "lamp-qa has profile and question"]

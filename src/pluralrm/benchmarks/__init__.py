@@ -271,6 +271,7 @@ def _of_path(text: str) -> Spec:
     raise BenchmarkError(
         f"{location}: found the keys {actual}, wanted those of a known format: "
         f"{'; '.join(formats[name] for name in near)}; or one of {len(formats) - len(near)} others. "
+        "Who chose or rated what, one judgment a row: table:FILE,person=COLUMN,item=COLUMN,label=COLUMN. "
         "See 'pluralrm list benchmarks'"
     )
 
