@@ -9,8 +9,10 @@ import importlib
 import inspect
 import sys
 import sysconfig
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -71,7 +73,8 @@ class Maker:
     def ask(self, what: Callable[[], Answer], cannot: str) -> Answer:
         """Return what the user's code says; an exception there is an error with its place in that code."""
         try:
-            return what()
+            with prints_to_stderr():
+                return what()
         except PluralrmError:
             raise
         except (Exception, SystemExit) as exc:
@@ -121,6 +124,15 @@ def read_reveals(declared: object, owner: str, error: type[PluralrmError]) -> fr
     return frozenset(word for word in _REVEALS if word in words)
 
 
+def prints_to_stderr() -> AbstractContextManager[object]:
+    """Return what sends somebody's prints to stderr, for stdout may be JSON that another program reads.
+
+    In the main thread alone: all threads have one stdout, and two that leave in turn would not restore it.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    return redirect_stdout(sys.stderr) if main else nullcontext()
+
+
 def source_hash(file: str) -> str:
     """Return the SHA-256 of a module's bytes."""
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()
@@ -151,7 +163,8 @@ def _import(name: str, error: type[PluralrmError]) -> ModuleType:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        return importlib.import_module(name)
+        with prints_to_stderr():
+            return importlib.import_module(name)
     except ModuleNotFoundError as exc:
         if exc.name is None or not (name == exc.name or name.startswith(f"{exc.name}.")):
             raise broken(f"module {name!r} cannot be imported", exc, error) from exc  # what it imports is missing

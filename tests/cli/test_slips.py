@@ -9,6 +9,7 @@ import pytest
 from pluralrm.runs import score
 from tests.builders import Scripted, bakery
 from tests.cli.test_verbs import OWN_MODEL, pluralrm
+from tests.forked import command
 
 
 @pytest.mark.parametrize(
@@ -194,3 +195,10 @@ def test_a_changed_class_is_told_with_what_changed_and_how_to_go_on(tmp_path: Pa
     assert re.search(r"another identity \(the source file of the class: '\w{12}…', was '\w{12}…'\)", done.stderr)
     assert "--fresh" in done.stderr
     assert pluralrm(*words, "--fresh", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("verb", ["score", "view", "serve", "train"])
+def test_every_verb_has_a_short_help_option(verb: str, tmp_path: Path) -> None:
+    done = command([verb, "-h"], cwd=tmp_path, environment={})
+    assert done.returncode == 0, done.stderr
+    assert f"pluralrm {verb}" in done.stdout

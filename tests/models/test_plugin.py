@@ -1,5 +1,6 @@
 """Other people's classes by name."""
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -158,3 +159,16 @@ def test_check_tells_what_a_model_says_that_it_knows() -> None:
     told = {one.check: (one.status, one.detail) for one in reward_model_findings(Knowing("oracel"))}
     assert told["reveals what is known"][0] == "fail"
     assert "reveals what is known" not in {one.check for one in reward_model_findings(Mine())}
+
+
+def test_what_a_module_and_its_model_print_is_not_in_the_json(tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(
+        "from pluralrm import Verdict\nprint('loading')\nclass Loud:\n    spec = 'loud'\n"
+        "    def __init__(self):\n        print('making')\n"
+        "    def score(self, queries):\n        for query in queries:\n            print('scoring')\n"
+        "            yield Verdict((1.0,) + (0.0,) * (len(query.candidates) - 1))\n"
+    )
+    words = ["score", "pocket-prb", "-m", "python:loud:Loud", "-c", "none", "--limit", "2", "--json"]
+    done = command(words, cwd=tmp_path, environment={})
+    assert json.loads(done.stdout)[0]["benchmark"] == "pocket-prb"
+    assert {"loading", "making", "scoring"} <= {*done.stderr.splitlines()}

@@ -242,6 +242,17 @@ def test_a_pool_finds_its_benchmark_or_says_that_it_changed(tmp_path: Path) -> N
         source(other, "pocket-prb")
 
 
+def test_a_pool_of_a_file_finds_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.jsonl").write_text('{"id": "a", "prompt": "Bread?", "chosen": "Rye.", "rejected": "None."}\n')
+    pool = pool_of({"a": ["Rye."]}, tmp_path / "pool", load_benchmark("mine.jsonl"))
+    assert source(pool).content_hash == pool.benchmark_hash
+    Path("mine.jsonl").rename("moved.jsonl")
+    with pytest.raises(PoolError, match=r"benchmark 'mine.jsonl' is missing.*--benchmark names another place"):
+        source(pool)
+    assert source(pool, "moved.jsonl").content_hash == pool.benchmark_hash
+
+
 # ---------------------------------------------------------------- against the truth
 
 

@@ -77,6 +77,9 @@ VERBS = {
 """In the order of --help: groups stand after commands."""
 
 
+_HELP = ["-h", "--help"]
+
+
 def command_line(called: str | None = None) -> typer.Typer:
     """Return all commands, or the one that is called beside mere summaries of the others."""
     commands = typer.Typer(
@@ -84,7 +87,7 @@ def command_line(called: str | None = None) -> typer.Typer:
         help="Does a reward model know whose preference it is judging?",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": _HELP},
     )
     commands.callback()(_root)
     for name, (panel, module, function, summary) in VERBS.items():
@@ -178,7 +181,8 @@ def check_once(command: "Command", words: Sequence[str]) -> None:
         command, words = commands[name], words[words.index(name) + 1 :]
     parameters: Sequence[object] = ()
     with suppress(UsageError):  # which is said where the command is run
-        parameters = command.make_parser(Context(command)).parse_args(list(words))[2]
+        # The names of the help option as the call has them: a command keeps the first that it makes.
+        parameters = command.make_parser(Context(command, help_option_names=_HELP)).parse_args(list(words))[2]
     options = [each for each in parameters if isinstance(each, TyperOption)]
     counts = Counter(each.opts[0] for each in options if not (each.multiple or each.is_flag or each.count))
     for name, count in counts.items():

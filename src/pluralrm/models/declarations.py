@@ -2,13 +2,13 @@
 fitted on, how much of a benchmark's texts it reads, and what it would compute.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol, cast, get_args, runtime_checkable
 
 from pluralrm.core import Benchmark, Query, Reveals, RewardModel, Verdict
 from pluralrm.errors import ModelError
-from pluralrm.plugin import Maker, Wanted, asks_of, find, read_reveals
+from pluralrm.plugin import Maker, Wanted, asks_of, find, prints_to_stderr, read_reveals
 from pluralrm.specs import Spec
 
 
@@ -172,7 +172,7 @@ class PluginModel:
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield the model's verdicts; anything else it yields is a TypeError that says what was wanted."""
-        for verdict in self.model.score(queries):
+        for verdict in _printing_to_stderr(lambda: self.model.score(queries)):
             if not isinstance(verdict, Verdict):
                 raise TypeError(f"score() yielded {type(verdict).__name__}; wanted pluralrm.Verdict((score, ...))")
             yield verdict
@@ -183,6 +183,18 @@ class PluginModel:
             return f"{self.spec} has no method probed(probe): no question of it can be put in another form"
         variant = self.model.probed(probe)
         return variant if isinstance(variant, str) else replace(self, spec=f"{self.spec}+{probe}", model=variant)
+
+
+def _printing_to_stderr(verdicts: Callable[[], Iterable[Verdict]]) -> Iterator[Verdict]:
+    with prints_to_stderr():
+        iterator = iter(verdicts())
+    while True:
+        with prints_to_stderr():
+            try:
+                verdict = next(iterator)
+            except StopIteration:
+                return
+        yield verdict
 
 
 def load(spec: Spec) -> PluginModel:

@@ -333,10 +333,11 @@ NO_LABEL = 0
 
 
 def source(pool: Pool, name: str = "") -> Benchmark:
-    """Return the benchmark that a pool was sampled for; `name` is its spec or path, where its card does not tell it."""
+    """Return the benchmark that a pool was sampled for; `name` is its spec or path, where that has changed."""
     sampled = POOL.read(pool.folder).benchmark
     made_by = sampled.card.revision.partition(" (")[0]
-    origin = made_by if made_by.startswith(("simulated,", "python:")) else sampled.card.name
+    by_card = made_by if made_by.startswith(("simulated,", "python:")) else sampled.card.name
+    origin = sampled.spec or by_card
     try:
         bench = load_benchmark(name or origin, seed=sampled.seed)
     except (BenchmarkError, SpecError) as exc:

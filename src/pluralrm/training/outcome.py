@@ -325,7 +325,8 @@ def _answer(run: TrainingManifest, warnings: Sequence[Alarm], watched: Changes, 
         grade, whose = final.change, "test users"
     changes = [f"the grade of the {whose} changed by {difference(grade)} points"] if grade is not None else []
     if watched.rewards is not None:
-        changes.append(f"the reward of the watched users by {estimated(watched.rewards, times=1, places=2)}")
+        verb = "" if changes else "changed "
+        changes.append(f"the reward of the watched users {verb}by {estimated(watched.rewards, times=1, places=2)}")
     return f"{head}: {' and '.join(changes)} in {counted(run.steps, 'step')}." if changes else f"{head}."
 
 
