@@ -143,8 +143,8 @@ def _parsed(text: str, forms: Mapping[str, Form], noun: str, advise: Callable[[s
             )
         if key in options:
             raise SpecError(f"{noun} {text!r}: key {key!r} is given twice; leave one out")
-        options[key] = _unescape(value)
-    return Spec(kind, _unescape(target), options)
+        options[key] = unescape(value)
+    return Spec(kind, unescape(target), options)
 
 
 # A text is escaped, as a whole, where it holds a comma or what would read as an escaped one.
@@ -155,7 +155,8 @@ def _escape(text: str) -> str:
     return text.replace("%", "%25").replace(",", "%2C") if "," in text or _ESCAPED.search(text) else text
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """Return a target or value as it was before its commas were escaped."""
     if not _ESCAPED.search(text):
         return text
     return text.replace("%2C", ",").replace("%2c", ",").replace("%25", "%")

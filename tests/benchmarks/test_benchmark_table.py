@@ -58,6 +58,7 @@ def test_a_name_of_the_table_is_never_a_path(tmp_path: Path, monkeypatch: pytest
 def test_a_comma_in_a_path_is_written_as_an_escape(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "a,b" / f"{DOMAINS[0]}.jsonl", [prb_row()])
     assert len(load_benchmark(f"prb:{path}".replace(",", "%2C")).items) == 1
+    assert len(load_benchmark(str(path).replace(",", "%2C") + ",skip=bad-rows").items) == 1
 
 
 def test_home_is_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

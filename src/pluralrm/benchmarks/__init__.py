@@ -20,7 +20,7 @@ from pluralrm.card import Card
 from pluralrm.core import Benchmark
 from pluralrm.errors import BenchmarkError, check_type
 from pluralrm.plugin import FORM as PLUGIN
-from pluralrm.specs import Form, Spec, parse
+from pluralrm.specs import Form, Spec, parse, unescape
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +244,8 @@ def _of_path(text: str) -> Spec:
     from pluralrm.benchmarks.sources import find_sources, local_path
 
     path, options = (text, "") if exists(Path(text)) else text.partition(",")[::2]
+    if not exists(Path(path)):
+        path = unescape(path)
     first = find_sources(local_path(path))[0].file
     skips = f"{SKIP}=" in options
     location, row = next(read_rows(first, (lambda _: None) if skips else at_once), (None, {}))
