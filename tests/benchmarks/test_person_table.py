@@ -164,8 +164,8 @@ def test_labels_are_numbers_or_choices_and_not_both(tmp_path: Path, labels: Sequ
         (",traits=a+a", SpecError, "traits is 'a\\+a'; wanted different columns"),
         (
             ",person=worker",
-            SpecError,
-            "wanted the person; name your column with person=COLUMN. Found person, item and label",
+            RowError,
+            "worker: found no such column, wanted the person; name your column with person=COLUMN",
         ),
         (",traits=persn", SpecError, "table: no row has the column 'persn'. Did you mean 'person'"),
         (",tags=wave", SpecError, "table: no row has the column 'wave'. Known: item, label, person"),

@@ -47,7 +47,6 @@ from pluralrm.card import Card
 from pluralrm.core import Benchmark, Item, User
 from pluralrm.errors import BenchmarkError, SpecError, did_you_mean
 from pluralrm.specs import Spec
-from pluralrm.text import listed, visible
 
 CARD = Card(
     name="table",
@@ -292,10 +291,7 @@ class _Row(NamedTuple):
 
     def _needed(self, column: str, what: str) -> str:
         if not (value := self._text(column)).strip():
-            actual = "no value" if column in (columns := _columns(self.cells)) else "no such column"
-            if column not in columns and isinstance(self.cells, CsvRow):  # then no row has it
-                names = listed([visible(name) for name in columns], 9)
-                raise SpecError(f"table: {column}: found no such column, wanted {what}. Found {names}")
+            actual = "no value" if column in _columns(self.cells) else "no such column"
             raise self.place.refuse(column, found=actual, wanted=what)
         return value
 
