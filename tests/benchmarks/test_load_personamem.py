@@ -44,7 +44,8 @@ def memory_row(number: int = 1, **more: Any) -> JsonRow:
 
 def memory_files(folder: Path, rows: Sequence[Mapping[str, object]], size: str = "32k") -> Path:
     path = write_csv(folder / f"questions_{size}.csv", rows)
-    write_jsonl(folder / f"shared_contexts_{size}.jsonl", [{"c0": []}, {"c1": TALK}])
+    others = {f"c{n}": [{**turn, "content": f"{turn['content']} {n}"} for turn in TALK] for n in (2, 3)}
+    write_jsonl(folder / f"shared_contexts_{size}.jsonl", [{"c0": []}, {"c1": TALK}, others])
     return path
 
 

@@ -111,7 +111,7 @@ FORMATS: Mapping[str, PeopleFormat] = {
     "table": PeopleFormat(write_votes, "traits", "trait:age", {"label": ""}, options=",traits=age"),
     "prefeval": PeopleFormat(write_choices, "raw:3", "topic", {"question": ""}),
     "personamem": PeopleFormat(
-        lambda folder: memory_files(folder, [memory_row(n) for n in range(8)]),
+        lambda folder: memory_files(folder, [memory_row(n, shared_context_id=f"c{n % 3 + 1}") for n in range(8)]),
         "raw:3",
         "question_type",
         {"correct_answer": "(z)"},
