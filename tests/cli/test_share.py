@@ -70,6 +70,16 @@ def test_where_people_do_not_cross_nothing_is_printed_of_it(tmp_path: Path) -> N
     assert {name.partition(":")[0] for name in named.split(", ")} <= set(KINDS)
 
 
+def test_what_to_do_next_promises_no_gain_where_one_person_is_alone(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    rows = [
+        {"prompt": f"Q{n}?", "chosen": f"Yes {n}.", "rejected": "No.", "user": "u", "posts": ["P."]} for n in range(4)
+    ]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    text = " ".join(_said("score", str(file), "-m", "longest", "-c", "none", "-o", str(tmp_path / "runs")).split())
+    assert "No model saw the user's posts; this shows them; the gain takes a second user:" in text
+
+
 def test_what_to_do_next_shows_only_what_the_benchmark_has_of_its_people(tmp_path: Path) -> None:
     votes = tmp_path / "votes.jsonl"
     rows = [

@@ -300,7 +300,9 @@ def _missing(overview: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[
             reason = f"{overview.benchmark} has no posts or traits. This shows earlier choices, if it has any:"
             return reason, _adding(runs, asking, models, ["pairs:8"], ["pairs:8"])
         shows = " or ".join(["posts"] * written + ["traits"] * declared)
-        reason = f"No model saw the user's {shows}; this shows them, and adds the controls:"
+        alone = overview.clusters < 2 and runs[0].whole
+        adds = "; the gain takes a second user" if alone else ", and adds the controls"
+        reason = f"No model saw the user's {shows}; this shows them{adds}:"
         return reason, _adding(runs, asking, models, sees, sees)
     if models and not overview.own and not any(row.sensitivity for row in overview.rows):
         words = ["pluralrm", "evaluate", *dict.fromkeys(models)]
