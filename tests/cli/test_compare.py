@@ -478,3 +478,19 @@ def test_plural_needs_users_and_names_what_lacks_them(tmp_path: Path, scored: Pa
     assert "plural numbers need users, and pocket-rmgap has records" in str(result.exception)
     boards = json.loads(answered(str(tmp_path), str(scored), "--plural", "--json"))
     assert [board["plural"] is None for board in boards] == [True, False]
+
+
+def test_two_contents_of_one_name_have_titles_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # A file of one's own that was edited between two runs: which table is of which was not said.
+    before = bakery(6)
+    edited = replace(
+        before, content_hash="", items=tuple(replace(item, preferred=int(not item.preferred)) for item in before.items)
+    )
+    score(before, "longest", "none", out=tmp_path / "runs")
+    print_answers(load_runs([tmp_path]), View())
+    assert ", content " not in capsys.readouterr().out
+    score(edited, "longest", "none", out=tmp_path / "edited")
+    print_answers(load_runs([tmp_path]), View())
+    told = capsys.readouterr().out
+    for bench in (before, edited):
+        assert f"bakery, content {bench.content_hash[:8]}: 6 users" in told

@@ -125,11 +125,11 @@ def print_answers(
     from pluralrm.cli.options import beside, print_human
     from pluralrm.cli.personalization import print_spread, print_tags
     from pluralrm.metrics import with_ties
-    from pluralrm.metrics.overview import main_runs, model_names, same_items
+    from pluralrm.metrics.overview import content_mark, main_runs, model_names, same_items
 
     groups = same_items(with_rows(runs, by))
     for group, human in zip(groups, beside(people, groups), strict=True):
-        print_overview(group, view)
+        print_overview(group, view._replace(mark=content_mark(group[0], runs)))
         print_human(human, group)
         names = model_names(group)
         members = [replace(run, model=names[run.model]) for run in group]

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +44,7 @@ class View(NamedTuple):
     """The command that is running, to which --controls can be added; '' where runs were read, None if it has them."""
     margin: float | None = None
     """Within which a change of accuracy on a general benchmark is none; the default of `metrics.cost` if None."""
+    mark: str = ""  # what tells the benchmark from others of its name
 
 
 def print_overview(runs: "Sequence[Run]", view: View = View()) -> None:
@@ -56,7 +58,7 @@ def print_overview(runs: "Sequence[Run]", view: View = View()) -> None:
     with ProgressDisplay(f"{runs[0].benchmark}: comparing {counted(len(runs), 'run')}"):
         result = overview(runs, seed=view.seed, ties=view.ties)
     names = model_names(runs)
-    _print_table(result, names)
+    _print_table(replace(result, benchmark=result.benchmark + view.mark), names)
     if view.quiet:
         return
     console().print()
@@ -277,10 +279,8 @@ def _failures(runs: "Sequence[Run]", names: Mapping[str, str]) -> list[str]:
             run = failed[0][0]
             first = next(score for row in run.rows for score in row.scores if isinstance(score, Failure))
             counts = ", ".join(f"{number} of {len(run.rows)} under {run.condition}" for run, number in failed)
-            lines.append(
-                f"{names.get(model, model)}: failed items count as wrong: {counts}. The first: {first.kind}: "
-                f"{first.detail.rstrip('.')}. More: pluralrm show {run.path}"
-            )
+            reason = f"{first.kind}: {first.detail.rstrip('.')}. More: pluralrm show {run.path}"
+            lines.append(f"{names.get(model, model)}: failed items count as wrong: {counts}. The first: {reason}")
     return lines
 
 

@@ -19,7 +19,7 @@ from pluralrm.errors import MetricError, RunError
 from pluralrm.exchange.card import ModelCard, insert_card, model_card
 from pluralrm.files import replace_file
 from pluralrm.metrics.estimates import marks
-from pluralrm.metrics.overview import MOODS, Overview, OverviewRow, answer, leaders, overview_records
+from pluralrm.metrics.overview import MOODS, Overview, OverviewRow, answer, content_mark, leaders, overview_records
 from pluralrm.metrics.plural import answer as users_answer
 from pluralrm.metrics.plural import legend
 from pluralrm.pages import PageTable, TableCell, TableColumn, chip, columns, interval_bar, render
@@ -142,7 +142,8 @@ def _model_pages(every: Sequence[Section]) -> Iterator[tuple[str, SitePage]]:
 def _part(number: int, section: Section, every: Sequence[Section], pages: Mapping[str, SitePage]) -> SitePart:
     overview, names, plural = section.overview, section.names, section.plural
     same_name = sum(other.first.benchmark == overview.benchmark for other in every) > 1
-    title = f"{overview.benchmark}, {counted(overview.items, 'item')}" if same_name else overview.benchmark
+    mark = content_mark(section.first, [other.first for other in every])
+    title = f"{overview.benchmark}, {counted(overview.items, 'item')}{mark}" if same_name else overview.benchmark
     tables = [users(plural, title), lists(plural, title), sided(plural, title)] if plural else []
     return SitePart(
         f"b{number}",

@@ -167,6 +167,12 @@ def same_items(runs: Iterable[Run]) -> list[list[Run]]:
     return list(groups.values())
 
 
+def content_mark(first: Run, every: Iterable[Run]) -> str:
+    """Return the start of a content hash where other content goes by the same name, such as a file before an edit."""
+    several = any(run.benchmark == first.benchmark and run.benchmark_hash != first.benchmark_hash for run in every)
+    return f", content {first.benchmark_hash[:8]}" * several
+
+
 def overview(
     runs: Sequence[Run],
     *,

@@ -15,7 +15,7 @@ from pluralrm.audit import finding_table, probe_table
 from pluralrm.audit.result import Audit
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError, RunError
-from pluralrm.metrics.overview import overviews_text
+from pluralrm.metrics.overview import content_mark, overviews_text
 from pluralrm.metrics.plural import answer, legend
 from pluralrm.pages import GENERATOR, Figure, Page, data_block, render
 from pluralrm.pages.plots import Plot, write_plots
@@ -194,7 +194,7 @@ def _exports(sections: Sequence[Section]) -> dict[str, str]:
 def _part(number: int, section: Section, every: Sequence[Section], audits: Mapping[str, Audit]) -> ReportPart:
     first = section.first
     same_name = sum(other.first.benchmark == first.benchmark for other in every) > 1
-    size = f", {counted(len(first.rows), 'item')}"
+    size = f", {counted(len(first.rows), 'item')}{content_mark(first, [other.first for other in every])}"
     prefix = f"b{number}-"
     return ReportPart(
         key=f"b{number}",
