@@ -50,6 +50,18 @@ def test_lists_are_every_combination_and_one_that_cannot_be_is_left_out_with_a_w
         pluralrm.score("pocket-prb", ["lsa"], out=tmp_path)
 
 
+def test_replaced_items_are_never_answered_from_the_runs_of_the_old_ones(tmp_path: Path) -> None:
+    # A copy by `dataclasses.replace` has the content hash of the benchmark that it was made of.
+    bench = bakery(9)
+    turned = tuple(dataclasses.replace(item, preferred=int(not item.preferred)) for item in bench.items)
+    edited = dataclasses.replace(bench, items=turned)
+    shares = [pluralrm.summary(pluralrm.score(each, "longest", out=tmp_path)) for each in (bench, edited)]
+    first, second = (share.metrics["accuracy"].value for share in shares)
+    assert first + second == pytest.approx(1)
+    assert first != second
+    assert len(pluralrm.load_runs(tmp_path)) == 2
+
+
 def test_options_by_name_are_the_spec() -> None:
     url = "http://127.0.0.1:9/v1"
     named = pluralrm.load_model("judge", model="m,1", url=url, style="pointwise", max_tokens=9)

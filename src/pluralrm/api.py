@@ -18,6 +18,7 @@ from pluralrm import benchmarks
 from pluralrm.cluster import opened
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, RewardModel, Run
+from pluralrm.digests import digest_items
 from pluralrm.errors import ConditionError, SpecError, check_type
 from pluralrm.exchange.trackers import opened_log
 from pluralrm.exchange.tracking import TrainingLog, log_runs, log_study
@@ -150,7 +151,10 @@ def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - a model's list of models
 
 def _benchmark(bench: object, seed: int = 0) -> Benchmark:
     check_type(bench, (str, Path, Benchmark), "benchmark", _BENCHMARK)
-    return bench if isinstance(bench, Benchmark) else benchmarks.load_benchmark(str(bench), seed=seed)
+    if not isinstance(bench, Benchmark):
+        return benchmarks.load_benchmark(str(bench), seed=seed)
+    # `dataclasses.replace(bench, items=...)` keeps the hash of the old items, whose runs would be taken for these.
+    return bench if digest_items(bench.items) == bench.content_hash else replace(bench, content_hash="")
 
 
 def _model(model: Model) -> Model:
