@@ -59,3 +59,13 @@ def test_no_two_of_seven_models_look_alike_and_bounds_are_broken_lines() -> None
 def test_a_single_model_without_bounds_can_be_drawn() -> None:
     alone = line_plot("one", [PlotLine("m", {0.0: Dot(50)})], title="t", words="w", labels=("x", "y"))
     assert "m" in [one.text for one in elements(alone.inline(), "text", "tspan")]
+
+
+def test_a_curve_that_hardly_moves_has_labels_that_can_be_read() -> None:
+    # Of 6.3064 and 6.3062 the axis was labelled in offsets, cut off at the left, and the curve fell steeply.
+    level = line_plot(
+        "e", [PlotLine("m", {0.0: Dot(6.30642), 1.0: Dot(6.30625)})], title="t", words="w", labels=("x", "y")
+    )
+    words = [one.text or "" for one in elements(level.inline("a-"), "text", "tspan")]
+    assert not any("+" in word or "e−" in word for word in words)
+    assert "6.30" in words

@@ -127,6 +127,10 @@ class PlotLine:
     bound: bool = False
 
 
+_FLAT = 0.01
+"""A curve that moves by less of its height is drawn level."""
+
+
 def line_plot(
     name: str,
     lines: Sequence[PlotLine],
@@ -158,6 +162,9 @@ def line_plot(
         axes.grid(visible=True, axis="y")
         for line, look, shift in zip(lines, _looks(lines), _shifts(lines, layout.width), strict=True):
             _draw(axes, line, look, shift)
+        low, high = axes.get_ylim()
+        if high - low < _FLAT * max(abs(low), abs(high)):  # else its labels are an offset, and a level curve falls
+            axes.set_ylim(*((low + high) / 2 + side * _FLAT * max(abs(low), abs(high)) for side in (-1, 1)))
         axes.set_xlabel(in_lines(labels[0], int(layout.width / 7)), loc="left")
         axes.set_ylabel(labels[1], loc="top")
         _mark_above(axes, above or {})
