@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.cli.overview import UnscoredCell, with_unscored
+from pluralrm.cli.overview import UnscoredCell, print_unscored, with_unscored
 from pluralrm.cli.score import controls_of
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import FakeChat, say, status
@@ -210,3 +210,11 @@ def test_a_benchmark_without_a_row_has_a_board_that_says_so() -> None:
         {"benchmark": "a", "entries": [1], "not_scored": []},
         {"benchmark": "b", "entries": [], "not_scored": [lost[0]._asdict()]},
     ]
+
+
+def test_a_model_that_crashes_under_every_condition_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = [
+        UnscoredCell("b", "python:m", "m", name, f"python:m under {name}: it crashed") for name in ("none", "raw:10")
+    ]
+    print_unscored(cells)
+    assert capsys.readouterr().out.splitlines() == ["m: not scored under none and raw:10: it crashed"]

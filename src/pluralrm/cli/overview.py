@@ -42,8 +42,7 @@ class View(NamedTuple):
     """The models without a sentence of their own; by default those that the package ships."""
     asking: str | None = ""
     """The command that is running, to which --controls can be added; '' where runs were read, None if it has them."""
-    margin: float | None = None
-    """Within which a change of accuracy on a general benchmark is none; the default of `metrics.cost` if None."""
+    margin: float | None = None  # within which a change on a general benchmark is none; if None, `metrics.cost` has it
     mark: str = ""  # what tells the benchmark from others of its name
 
 
@@ -279,8 +278,8 @@ def _failures(runs: "Sequence[Run]", names: Mapping[str, str]) -> list[str]:
             run = failed[0][0]
             first = next(score for row in run.rows for score in row.scores if isinstance(score, Failure))
             counts = ", ".join(f"{number} of {len(run.rows)} under {run.condition}" for run, number in failed)
-            reason = f"{first.kind}: {first.detail.rstrip('.')}. More: pluralrm show {run.path}"
-            lines.append(f"{names.get(model, model)}: failed items count as wrong: {counts}. The first: {reason}")
+            start = f"{names.get(model, model)}: failed items count as wrong: {counts}. The first: {first.kind}: "
+            lines.append(f"{start}{first.detail.rstrip('.')}. More: pluralrm show {run.path}")
     return lines
 
 
@@ -411,9 +410,10 @@ class UnscoredCell(NamedTuple):
 
 def print_unscored(cells: Sequence[UnscoredCell]) -> None:
     """Print which models have no row, under which conditions and why, a line for each reason."""
-    conditions: dict[tuple[str, str], list[str]] = {}
+    conditions: dict[tuple[str, str], list[str]] = {}  # by name and reason, which may begin with both
     for cell in cells:
-        conditions.setdefault((cell.name, cell.reason), []).append(cell.condition)
+        key = cell.name, cell.reason.removeprefix(f"{cell.model} under {cell.condition}: ")
+        conditions.setdefault(key, []).append(cell.condition)
     for (name, reason), specs in conditions.items():
         print_wrapped(f"{name}: not scored under {listed(list(dict.fromkeys(specs)))}: {reason}", style="red")
 
